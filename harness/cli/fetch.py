@@ -9,22 +9,18 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from itertools import chain
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated, Any
 
 import typer
 
 from harness.assets.catalogue import BUNDLES
-from harness.assets.fetch.addresses import (
-    Address,
-    addresses_of,
-    ask_addresses,
-    listing,
-    parts_without_source,
-)
-from harness.assets.fetch.download import offline_switch
-from harness.assets.fetch.fetcher import Fetchable, Fetcher
+from harness.assets.download import offline_switch
+from harness.assets.fetch import Fetchable, Fetcher, addresses_of, listing
 from harness.assets.places import Places, asset_named, assets_of, every_asset
 from harness.cli import options as opt
 from harness.core.errors import HarnessError, UsageError
@@ -58,13 +54,6 @@ def fetch_command(
         bool,
         typer.Option("--dry-run", help="Only list the addresses that would be asked."),
     ] = False,
-    check: Annotated[
-        bool,
-        typer.Option(
-            "--check",
-            help="Check that every address answers; 1 if a file has no working one.",
-        ),
-    ] = False,
     as_json: opt.Json = False,
 ) -> None:
     """Download data sets and encoders, and check their digests."""
@@ -72,12 +61,9 @@ def fetch_command(
     names = _names_to_fetch(assets or [], all_assets, registry)
     things_by_name = fetched_things(names, registry)
     switch = "--offline" if offline else offline_switch(os.environ)
-    if check:
-        if switch:
-            raise UsageError(f"--check asks the network, and {switch} is set")
-        raise typer.Exit(check_addresses(_distinct(things_by_name), as_json))
     if dry_run:
-        say_addresses(_distinct(things_by_name), as_json)
+        distinct = dict.fromkeys(chain.from_iterable(things_by_name.values()))
+        say_addresses(distinct, as_json)
         return
 
     if data_dir is not None and not switch:
@@ -85,15 +71,14 @@ def fetch_command(
     if data_dir is not None and not data_dir.is_dir():
         data_dir = None
     places = Places.from_environment({}, cache=cache, data_dir=data_dir)
-    places = replace(
-        places, included=False
-    )  # a data folder is to be complete by itself
-    fetcher = Fetcher(
-        places, registry.tasks.values(), registry.corpora.values(), switch
-    )
+    places = replace(places, included=False)  # a data folder is complete by itself
+    tasks, corpora = registry.tasks.values(), registry.corpora.values()
     statuses = []
-    for name, things in things_by_name.items():
-        statuses.append(_fetch(name, things, fetcher, as_json))
+    scratch_place = None if switch else data_dir
+    with TemporaryDirectory(dir=scratch_place, prefix=".fetch-") as scratch:
+        fetcher = Fetcher(places, tasks, corpora, Path(scratch), switch)
+        for name, things in things_by_name.items():
+            statuses.append(_fetch(name, things, fetcher, as_json))
     raise typer.Exit(opt.worst_status(statuses))
 
 
@@ -155,14 +140,6 @@ def fetched_things(
     return requested_things
 
 
-def _distinct(things_by_name: Mapping[str, Sequence[Fetchable]]) -> list[Fetchable]:
-    """The things of all names, each once."""
-    distinct: dict[Fetchable, None] = {}
-    for things in things_by_name.values():
-        distinct.update(dict.fromkeys(things))
-    return list(distinct)
-
-
 # What is done with them
 
 
@@ -194,30 +171,8 @@ def say_addresses(things: Iterable[Fetchable], as_json: bool) -> None:
     if as_json:
         rows: list[dict[str, Any]] = []
         for thing in things:
-            rows += [asdict(address) for address in addresses_of(thing)]
+            rows += [dict(address) for address in addresses_of(thing)]
         opt.say_rows(rows, as_json)
         return
     for thing in things:
         opt.say("\n".join(listing(thing)))
-
-
-def check_addresses(things: Iterable[Fetchable], as_json: bool) -> int:
-    """Ask each address whether its file is there, and print the answers.
-
-    Returns the exit status: 1 if a part of a thing has no source that answers, else 0.
-    """
-    addresses: list[Address] = []
-    for thing in things:
-        addresses += addresses_of(thing)
-    checked_addresses = ask_addresses(addresses)
-    rows = []
-    for checked in checked_addresses:
-        row = asdict(checked.address)
-        row["alive"] = checked.answer.alive
-        row["found"] = checked.answer.text.replace(checked.address.url, "")
-        rows.append(row)
-    opt.say_rows(rows, as_json)
-    parts_missing = parts_without_source(checked_addresses)
-    for asset, part in parts_missing:
-        opt.note(f"harness: no address of {asset} ({part}) answers")
-    return 1 if parts_missing else 0

@@ -13,11 +13,13 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from textwrap import shorten
+from urllib.parse import urlsplit
 
 from harness.assets.catalogue import Asset
-from harness.assets.fetch.download import address_of, host_of, offline_switch
-from harness.assets.fetch.fetcher import Fetcher
+from harness.assets.download import address_of, offline_switch
+from harness.assets.fetch import Fetcher
 from harness.assets.places import Places, asset_named, every_asset
 from harness.cli import options as opt
 from harness.core.errors import AssetMissing, DataError
@@ -69,24 +71,26 @@ def fetch_small_data(folders: opt.Folders, registry: Registry) -> opt.Folders:
     opt.note(f"downloading into {data_dir}: {names}")
     silent_hosts = hosts_without_answer(hosts_of(assets))
     make_folder(data_dir, "--data-dir or HARNESS_DATA_DIR")
-    fetcher = Fetcher(
-        replace(folders, data_dir=data_dir).places(),
-        registry.tasks.values(),
-        registry.corpora.values(),
-        small_first=True,
-        unreachable_hosts=set(silent_hosts),
-    )
     missing_names = []
-    for asset in assets:
-        try:
-            fetcher.bring(asset)
-        except DataError as error:
-            opt.note(
-                f"harness: {shorten(str(error), LONGEST_FAULT, placeholder=' ...')}"
-            )
-            missing_names.append(asset.name)
-        except AssetMissing:
-            missing_names.append(asset.name)
+    with TemporaryDirectory(dir=data_dir, prefix=".fetch-") as scratch:
+        fetcher = Fetcher(
+            replace(folders, data_dir=data_dir).places(),
+            registry.tasks.values(),
+            registry.corpora.values(),
+            Path(scratch),
+            small_first=True,
+            unreachable_hosts=set(silent_hosts),
+        )
+        for asset in assets:
+            try:
+                fetcher.bring(asset)
+            except DataError as error:
+                opt.note(
+                    f"harness: {shorten(str(error), LONGEST_FAULT, placeholder=' ...')}"
+                )
+                missing_names.append(asset.name)
+            except AssetMissing:
+                missing_names.append(asset.name)
     if missing_names:
         names = " ".join(missing_names)
         hosts = ", ".join(sorted(fetcher.unreachable_hosts))
@@ -111,10 +115,10 @@ def hosts_of(assets: Sequence[Asset]) -> set[str]:
     """The hosts of every source of some assets."""
     hosts: set[str] = set()
     for asset in assets:
-        for part in asset.every_part:
+        for part in asset.parts:
             for source in part.sources:
                 downloads = part.downloads_of(source)
-                hosts.update(host_of(address_of(download)) for download in downloads)
+                hosts.update(urlsplit(address_of(each)).netloc for each in downloads)
     return hosts
 
 

@@ -16,7 +16,7 @@ from typing import Annotated, Any
 import typer
 
 from harness.assets.catalogue import Asset
-from harness.assets.places import Places, every_asset, first_seen, packaged, pinned_by
+from harness.assets.places import Places, every_asset, packaged, pinned_by
 from harness.cli.options import (
     DataDir,
     Encoders,
@@ -260,7 +260,7 @@ def _data_row(asset: Asset, places: Places) -> ListedRow:
         "here": path is not None,
         "source": asset.source,
         "sources": _sources(asset),
-        "pinned": _pin_in_words(asset.pinned, places.data_pins.pin_of(asset.name)),
+        "pinned": asset.pinned,
         "bytes": _size(path) or asset.download_size,
         "licence": asset.licence,
         "cite": ", ".join(asset.cite),
@@ -275,11 +275,9 @@ def _encoder_row(encoder: EncoderConfig, places: Places) -> ListedRow:
     if isinstance(source, Hub | Packaged) and packaged(encoder):
         origin = f"package {source.package}"
     download_source = ""
-    digests_of_first_copy: Mapping[str, str] = {}
     size: int | None = None
     if isinstance(source, Hub):
         download_source = f"hub {source.repo}"
-        digests_of_first_copy = places.encoder_pins.pin_of(source.repo)
         size = source.download_size
     is_here = places.has_encoder(encoder)
     if is_here:
@@ -291,7 +289,7 @@ def _encoder_row(encoder: EncoderConfig, places: Places) -> ListedRow:
         "here": is_here,
         "source": origin,
         "sources": download_source,
-        "pinned": _pin_in_words(pinned_by(encoder), digests_of_first_copy),
+        "pinned": pinned_by(encoder),
         "bytes": size,
         "licence": encoder.licence,
         "cite": encoder.cite,
@@ -302,16 +300,9 @@ def _encoder_row(encoder: EncoderConfig, places: Places) -> ListedRow:
 def _sources(asset: Asset) -> str:
     """The names of the sources that the parts of an asset have, each once."""
     names: list[str] = []
-    for part in asset.every_part:
+    for part in asset.parts:
         names += [source.name for source in part.sources]
     return ", ".join(dict.fromkeys(names))
-
-
-def _pin_in_words(pin: str, digests_of_first_copy: Mapping[str, str]) -> str:
-    """How a thing is pinned; if it is not, the digest of the first copy that was fetched."""
-    if pin == "unpinned" and digests_of_first_copy:
-        return first_seen(digests_of_first_copy)
-    return pin
 
 
 def _size(path: Path | None) -> int:

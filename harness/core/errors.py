@@ -57,18 +57,6 @@ class DataError(HarnessError):
     """A file with wrong content; the message names the file and the line."""
 
 
-class OtherData(DataError):
-    """Rows of no known version of a data set, but with the published gold scores.
-
-    Attributes:
-        pairs: The rows as they were read, `Pairs`.
-    """
-
-    def __init__(self, message: str, pairs: object) -> None:
-        super().__init__(message)
-        self.pairs = pairs
-
-
 class ScoreError(HarnessError):
     """Numbers that cannot be scored: not finite, degenerate, or of the wrong shape."""
 

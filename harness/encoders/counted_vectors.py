@@ -27,7 +27,7 @@ from harness.encoders.word_vectors import (
     StaticEncoder,
     require_file,
 )
-from harness.tasks.readers import lines, reading_own_file
+from harness.tasks.readers import CORRECT_ADVICE, advising, lines
 from harness.transforms.affine import Moments
 
 # Part of the key of every encoding: change it with any change that moves a vector.
@@ -107,7 +107,7 @@ def read_counts(path: Path) -> dict[str, int]:
     Raises DataError, which names the line.
     """
     counts: dict[str, int] = {}
-    with reading_own_file():
+    with advising(CORRECT_ADVICE):
         for line_name, line in lines(path, data=path.read_bytes()):
             word, _, count = line.rpartition(" ")
             is_word = word != "" and word == word.strip(BLANKS)

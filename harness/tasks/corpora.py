@@ -16,7 +16,7 @@ from pathlib import Path
 from harness.core.errors import DataError
 from harness.core.texts import TextDigest
 from harness.core.types import Corpus
-from harness.tasks.readers import body, fields, lines, locate, reading_published_file
+from harness.tasks.readers import REFETCH_ADVICE, advising, body, fields, lines, locate
 
 
 @dataclass(frozen=True)
@@ -41,40 +41,30 @@ class CorpusFile:
     digests: tuple[tuple[int, str], ...] = field(default=(), repr=False)
     prefix: bool = False
 
-    def __call__(self, data_dir: Path) -> Sentences:
-        return Sentences(locate(data_dir, self.asset, *self.files), self)
+    def __call__(self, data_dir: Path) -> Iterator[str]:
+        """The sentences, read from the file.
 
-
-@dataclass(frozen=True)
-class Sentences:
-    """The sentences of a corpus, read from the file on every pass.
-
-    A pass raises DataError where a digest differs, and at its end for a number of
-    sentences other than the `count` of the source.
-    """
-
-    path: Path
-    source: CorpusFile
-
-    def __iter__(self) -> Iterator[str]:
-        digest_by_number = dict(self.source.digests)
+        Raises DataError where a digest differs, and at the end for a number of sentences
+        other than `count`.
+        """
+        path = locate(data_dir, self.asset, *self.files)
+        digest_by_number = dict(self.digests)
         digest = TextDigest()
-        limit = self.source.count if self.source.prefix else None
-        with reading_published_file():
-            for sentence in islice(self.source.read(self.path), limit):
+        with advising(REFETCH_ADVICE):
+            for sentence in islice(
+                self.read(path), self.count if self.prefix else None
+            ):
                 digest.add(sentence)
-                number = digest.count
-                if number in digest_by_number:
-                    sha256 = digest.hexdigest()
-                    if sha256 != digest_by_number[number]:
-                        raise DataError(
-                            f"{self.path}: wanted other sentences up to number {number}, found "
-                            f"sha256 {sha256}"
-                        )
+                wanted = digest_by_number.get(digest.count)
+                if wanted not in (None, digest.hexdigest()):
+                    raise DataError(
+                        f"{path}: wanted other sentences up to number {digest.count}, found "
+                        f"sha256 {digest.hexdigest()}"
+                    )
                 yield sentence
-            if digest.count != self.source.count:
+            if digest.count != self.count:
                 raise DataError(
-                    f"{self.path}: wanted {self.source.count} sentences, found {digest.count}"
+                    f"{path}: wanted {self.count} sentences, found {digest.count}"
                 )
 
 

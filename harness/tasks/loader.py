@@ -8,24 +8,20 @@ never compared with published ones.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
-from typing import cast
 
 import numpy as np
 
 from harness.assets.places import Places
-from harness.core.errors import DataError, OtherData, UsageError
+from harness.core.errors import DataError, UsageError
 from harness.core.metrics import labelled_splits
 from harness.core.pairs import Pairs, pairs_digest
 from harness.core.texts import TextDigest
 from harness.core.types import Corpus, Task
-
-LOG = logging.getLogger(__name__)
 
 # The fit corpora that are sentences of the task itself, each with its description.
 TARGETS = {
@@ -81,13 +77,10 @@ class FitCorpus:
                 f"@{self.name}: wanted sentences, found {type(sentences).__name__}; return a list "
                 "of them, or yield one after the other"
             )
-        digest = TextDigest()
-        for sentence in sentences:
-            try:
-                digest.add(sentence)
-            except DataError as error:
-                raise DataError(f"@{self.name}, {error}") from None
-        return digest
+        try:
+            return TextDigest(sentences)
+        except DataError as error:
+            raise DataError(f"@{self.name}, {error}") from None
 
     def require_unchanged(self) -> None:
         """Raise DataError if other sentences, or another order of them, are read now."""
@@ -140,18 +133,6 @@ def distinct_sentences(texts: Iterable[CellTexts]) -> frozenset[str]:
     """The distinct sentences of several cells, which often share their texts."""
     distinct_texts = set(texts)
     return frozenset().union(*(texts.sentences for texts in distinct_texts))
-
-
-def load_split(task: Task, data_dir: Path, split: str) -> Pairs:
-    """A split of a task. Rows of other data are used, too, with a warning.
-
-    Their scores have the state `other data`, and no verdict.
-    """
-    try:
-        return task.load(data_dir, split)
-    except OtherData as error:
-        LOG.warning("harness: %s; scores of it have the state `other data`", error)
-        return cast(Pairs, error.pairs)
 
 
 @dataclass
@@ -238,7 +219,7 @@ class TaskLoader:
         """A split of a task, checked; it is read at the first time."""
         data_dir = self.places.require_data(task.asset)
         if (task.load, split) not in self.splits:
-            self.splits[task.load, split] = load_split(task, data_dir, split)
+            self.splits[task.load, split] = task.load(data_dir, split)
         return task.checked(self.splits[task.load, split], split)
 
 
@@ -258,7 +239,7 @@ def limited_corpus(corpus: Corpus, limit: int) -> Corpus:
     return replace(
         corpus,
         name=f"{corpus.name}.limit-{limit}",
-        sentences=_FirstSentences(corpus.sentences, limit),
+        sentences=partial(_first_sentences, corpus.sentences, limit),
         count=count,
         published=False,
     )
@@ -272,14 +253,7 @@ class _SpacedRows:
     limit: int
 
     def __call__(self, data_dir: Path, split: str) -> Pairs:
-        try:
-            return self._choose(self.load(data_dir, split))
-        except OtherData as error:
-            pairs = self._choose(cast(Pairs, error.pairs))
-            raise OtherData(str(error), pairs) from None
-
-    def _choose(self, pairs: Pairs) -> Pairs:
-        """Rows from the first to the last, at most `limit`."""
+        pairs = self.load(data_dir, split)
         count = min(self.limit, len(pairs))
         rows = np.linspace(0, len(pairs) - 1, count).round().astype(int)
         return Pairs(
@@ -290,12 +264,8 @@ class _SpacedRows:
         )
 
 
-@dataclass(frozen=True)
-class _FirstSentences:
-    """Streams the first sentences of a corpus."""
-
-    sentences: Callable[[Path], Iterable[str]]
-    limit: int
-
-    def __call__(self, data_dir: Path) -> Iterable[str]:
-        return islice(self.sentences(data_dir), self.limit)
+def _first_sentences(
+    sentences: Callable[[Path], Iterable[str]], limit: int, data_dir: Path
+) -> Iterable[str]:
+    """The first sentences of a corpus."""
+    return islice(sentences(data_dir), limit)

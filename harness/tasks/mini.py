@@ -129,10 +129,7 @@ class EmbeddedText:
     columns: int = field(repr=False)
     sentences: int = field(repr=False)
 
-    def __call__(self, data_dir: Path) -> EmbeddedText:  # noqa: ARG002 - as corpora are read
-        return self
-
-    def __iter__(self) -> Iterator[str]:
+    def __call__(self, data_dir: Path) -> Iterator[str]:  # noqa: ARG002 - as corpora are read
         for row in embedded_rows(self.file, self.columns):
             yield from row[: self.sentences]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from harness.core.errors import DataError, UsageError
 from harness.core.pairs import Pairs
 from harness.core.types import Task
-from harness.tasks.readers import fields, lines, pairs_of, reading_own_file
+from harness.tasks.readers import CORRECT_ADVICE, advising, fields, lines, pairs_of
 
 SUFFIX = ".tsv"
 
@@ -26,7 +26,7 @@ class OwnPairs:
 
     def __call__(self, data_dir: Path, split: str) -> Pairs:  # noqa: ARG002 - it is one file
         rows = []
-        with reading_own_file():
+        with advising(CORRECT_ADVICE):
             for place, line in lines(self.file):
                 a, b, score = fields(place, line, 3)
                 try:

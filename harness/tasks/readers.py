@@ -7,13 +7,14 @@ them. The rows are then compared with the digest of the published ones: a copy w
 other line ends passes, any other change does not.
 
 The same readers serve published files and the files of users. The remedy for a wrong line
-differs, so that `reading_published_file` and `reading_own_file` add it to the message.
+differs, so that the callers add it to the message, by `advising`.
 """
 
 from __future__ import annotations
 
 import codecs
 import gzip
+import logging
 import lzma
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -26,11 +27,13 @@ from typing import Literal
 
 import numpy as np
 
-from harness.core.errors import AssetMissing, DataError, OtherData, UsageError
+from harness.core.errors import AssetMissing, DataError, UsageError
 from harness.core.files import require_no_pointer
 from harness.core.pairs import Pairs, rows_digest
 from harness.core.texts import text_digest
 from harness.core.toml import read_rows
+
+LOG = logging.getLogger(__name__)
 
 Text = Literal["raw", "senteval"]
 ScoredPair = tuple[str, str, float]  # two sentences and their gold
@@ -43,30 +46,16 @@ FOLDERS: dict[Text, tuple[str, ...]] = {
 }
 
 REFETCH_ADVICE = "this is not the published file: get it again"
-
-
-class NotUtf8(DataError):
-    """Text in another encoding, as editors and spreadsheets of some systems save it."""
+CORRECT_ADVICE = "correct the file"
 
 
 @contextmanager
-def reading_published_file() -> Iterator[None]:
-    """Add to the error of a published file that it should be got from its publisher again."""
+def advising(remedy: str) -> Iterator[None]:
+    """Add to the error of a file what is to be done about it, such as `REFETCH_ADVICE`."""
     try:
         yield
     except DataError as error:
-        raise DataError(f"{error}; {REFETCH_ADVICE}") from None
-
-
-@contextmanager
-def reading_own_file() -> Iterator[None]:
-    """Add to the error of a file of the user that the user should correct it."""
-    try:
-        yield
-    except NotUtf8 as error:
-        raise DataError(f"{error}; save it as UTF-8") from None
-    except DataError as error:
-        raise DataError(f"{error}; correct the file") from None
+        raise DataError(f"{error}; {remedy}") from None
 
 
 @dataclass(frozen=True)
@@ -118,23 +107,46 @@ class PublishedSet:
         paths = []
         for name in self.files[split]:
             candidates = [folder + name for folder in self.folders]
-            path = locate(data_dir, self.asset, *candidates)
-            if path.stat().st_size == 0:
-                raise DataError(
-                    f"{path}: wanted {rows.pairs} scored pairs, found 0 bytes; {REFETCH_ADVICE}"
-                )
-            paths.append(path)
-        with reading_published_file():
+            paths.append(locate(data_dir, self.asset, *candidates))
+        with advising(REFETCH_ADVICE):
             pairs = self.parse(*paths)
-        return require_known_version(pairs, paths[0], rows, self.text)
+            self._require_known_version(pairs, paths[0], rows)
+        return pairs
+
+    def _require_known_version(
+        self, pairs: Pairs, path: Path, rows: PublishedRows
+    ) -> None:
+        """Raise DataError unless pairs are a public version of the text form.
+
+        SentEval's form with the published scores and texts of no known version is
+        accepted with a warning; its scores have the state `other data`, and no verdict.
+        """
+        digest = rows_digest(pairs)
+        if digest in rows.versions(self.text):
+            return
+        if len(pairs) != rows.pairs:
+            raise DataError(
+                f"{path}: wanted {rows.pairs} scored pairs, found {len(pairs)}"
+            )
+        gold_digest = text_digest(map(repr, pairs.gold.tolist()))
+        if self.text != "senteval" or gold_digest != rows.sha256.get("gold"):
+            raise DataError(
+                f"{path}: wanted rows with sha256 {rows.sha256[self.text][:16]}…, found "
+                f"{digest}"
+            )
+        LOG.warning(
+            f"harness: {path}: other data: the scores are the published ones, the texts are "
+            f"of no known version; please report rows {digest} of {rows.family} {rows.name}, "
+            "and where the file is from, in an issue of the project; its scores have the "
+            "state `other data`"
+        )
 
 
 @cache
 def published_rows(family: str) -> Mapping[str, PublishedRows]:
     """The published rows of each split or subset of a task family."""
-    rows = read_rows(
-        PublishedRows, Path(__file__).with_name("published_rows.toml"), "rows"
-    )
+    file = Path(__file__).with_name("published_rows.toml")
+    rows = read_rows(PublishedRows, file, "rows")
     return {row.name: row for row in rows if row.family == family}
 
 
@@ -196,12 +208,14 @@ def whole_lines(
                     raw = raw.removeprefix(codecs.BOM_UTF8)
                 # UTF-16 has a NUL byte in each letter of English, and is valid UTF-8.
                 if b"\0" in raw:
-                    raise NotUtf8(
+                    raise DataError(
                         f"{path}:{number}: wanted UTF-8, found NUL bytes, as of UTF-16"
                     )
                 yield f"{path}:{number}", raw.decode(encoding)
     except UnicodeDecodeError as error:
-        raise NotUtf8(f"{path}:{number}: wanted UTF-8, found {error.reason}") from None
+        raise DataError(
+            f"{path}:{number}: wanted UTF-8, found {error.reason}"
+        ) from None
     except (EOFError, lzma.LZMAError, gzip.BadGzipFile, zlib.error) as error:
         place = f"{path}:{number + 1}"
         raise DataError(f"{place}: wanted a whole packed file, found {error}") from None
@@ -276,44 +290,3 @@ def pairs_of(rows: Iterable[ScoredPair], group: str) -> Pairs:
         gold=np.array([gold for _, _, gold in rows], dtype=np.float64),
         group=(group,) * len(rows),
     )
-
-
-def require_known_version(
-    pairs: Pairs, path: Path, rows: PublishedRows, text: Text
-) -> Pairs:
-    """The pairs, after a check that they are a public version of a text form.
-
-    Raises OtherData for rows of SentEval's form that are of no known version but have
-    its scores, DataError for any others that are not the published ones.
-    """
-    digest = rows_digest(pairs)
-    if digest in rows.versions(text):
-        return pairs
-    if text == "senteval" and gold_digest(pairs) == rows.sha256.get("gold"):
-        raise OtherData(
-            f"{path}: other data: the scores are the published ones, the texts are of no known "
-            f"version; please report rows {digest} of {rows.family} {rows.name}, and where the "
-            "file is from, in an issue of the project",
-            pairs,
-        )
-    return require_published_rows(pairs, path, rows.pairs, rows.sha256[text])
-
-
-def require_published_rows(pairs: Pairs, path: Path, rows: int, sha256: str) -> Pairs:
-    """The pairs, after a check of their number and digest. Raises DataError."""
-    digest = rows_digest(pairs)
-    if len(pairs) != rows:
-        raise DataError(
-            f"{path}: wanted {rows} scored pairs, found {len(pairs)}, with sha256 {digest}; "
-            f"{REFETCH_ADVICE}"
-        )
-    if digest != sha256:
-        raise DataError(
-            f"{path}: wanted rows with sha256 {sha256[:16]}…, found {digest}; {REFETCH_ADVICE}"
-        )
-    return pairs
-
-
-def gold_digest(pairs: Pairs) -> str:
-    """The digest of the gold scores, one a line, as Python prints them."""
-    return text_digest(map(repr, pairs.gold.tolist()))

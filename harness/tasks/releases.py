@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -12,20 +11,14 @@ from harness.core.toml import read_typed
 OTHER_DATA = "other data"
 
 
-@dataclass(frozen=True)
-class Releases:
-    """The content of `releases.toml`: by task and release, the digest of its pairs.
-
-    Only tasks with several public versions are in it.
-    """
-
-    releases: Mapping[str, Mapping[str, str]]
-
-
 @cache
 def releases() -> Mapping[str, Mapping[str, str]]:
-    """The digest of the pairs of each release, by task and by its name."""
-    return read_typed(Releases, Path(__file__).with_name("releases.toml")).releases
+    """The digest of the pairs of each release, by task and by its name.
+
+    Only tasks with several public versions are among them.
+    """
+    file = Path(__file__).with_name("releases.toml")
+    return read_typed(Mapping[str, Mapping[str, str]], file)
 
 
 def release_of(task: str, pairs_digest: str | None) -> str | None:

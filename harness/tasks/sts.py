@@ -12,9 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import cast
 
-from harness.core.errors import DataError, OtherData
+from harness.core.errors import DataError
 from harness.core.pairs import Pairs
 from harness.core.types import LeaderboardColumn, Task
 from harness.tasks.readers import (
@@ -53,33 +52,21 @@ class StsYear:
 
     def __call__(self, data_dir: Path, split: str) -> Pairs:
         require_split(split, ("test",))
-        subsets = published_rows(f"sts{self.year}")
+        family, folder = f"sts{self.year}", f"STS/STS{self.year}-en-test"
         pairs_of_subsets: list[Pairs] = []
-        other_data: OtherData | None = None
-        for name in subsets:
-            try:
-                pairs_of_subsets.append(self._subset(data_dir, name))
-            except OtherData as error:
-                pairs_of_subsets.append(cast(Pairs, error.pairs))
-                other_data = error
-        pairs = Pairs.concatenate(*pairs_of_subsets)
-        if other_data is not None:
-            raise OtherData(str(other_data), pairs)
-        return pairs
-
-    def _subset(self, data_dir: Path, name: str) -> Pairs:
-        folder = f"STS/STS{self.year}-en-test"
-        sentences = f"{folder}/STS.input.{name}.txt"
-        gold = f"{folder}/STS.gs.{name}.txt"
-        load = PublishedSet(
-            family=f"sts{self.year}",
-            asset=f"sts-{self.text}",
-            text=self.text,
-            parse=partial(parse_subset, group=name),
-            files={name: (sentences, gold)},
-            folders=FOLDERS[self.text],
-        )
-        return load(data_dir, name)
+        for name in published_rows(family):
+            sentences = f"{folder}/STS.input.{name}.txt"
+            gold = f"{folder}/STS.gs.{name}.txt"
+            load = PublishedSet(
+                family=family,
+                asset=f"sts-{self.text}",
+                text=self.text,
+                parse=partial(parse_subset, group=name),
+                files={name: (sentences, gold)},
+                folders=FOLDERS[self.text],
+            )
+            pairs_of_subsets.append(load(data_dir, name))
+        return Pairs.concatenate(*pairs_of_subsets)
 
 
 def parse_benchmark(path: Path) -> Pairs:

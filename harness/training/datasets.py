@@ -28,12 +28,12 @@ from harness.core.types import Corpus
 from harness.tasks.corpora import ALL_NLI, ALL_NLI_HEADER
 from harness.tasks.mini import embedded_rows
 from harness.tasks.readers import (
+    CORRECT_ADVICE,
     REFETCH_ADVICE,
+    advising,
     body,
     fields,
     lines,
-    reading_own_file,
-    reading_published_file,
     whole_lines,
 )
 
@@ -257,7 +257,7 @@ def open_text(
         data = places.require_data(corpus.asset)
         sentences = tuple(islice(corpus.sentences(data), count))
     elif Path(name).is_file():
-        with reading_own_file():
+        with advising(CORRECT_ADVICE):
             sentences = tuple(islice(_text_lines(Path(name)), count))
     else:
         names = ", ".join(sorted(corpora))
@@ -340,12 +340,12 @@ def _open(
             raise DataError(
                 f"{path}: wanted sha256 {asset.sha256}, found {digest}; {REFETCH_ADVICE}"
             )
-        with reading_published_file():
+        with advising(REFETCH_ADVICE):
             return TrainingSet(name, digest, read(path))
     path = Path(name)
     if not path.is_file():
         raise UsageError(
             f"--file {name}: wanted a file or one of {', '.join(asset_names)}, found neither"
         )
-    with reading_own_file():
+    with advising(CORRECT_ADVICE):
         return TrainingSet(path.name, sha256_of(path), read(path))

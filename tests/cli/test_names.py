@@ -9,12 +9,13 @@ import pytest
 import typer
 from subword_tables import made
 
+from harness.assets.hub import seal, snapshot_of
 from harness.assets.places import packaged
-from harness.assets.snapshots import Snapshot, repository_folder
 from harness.cli import app
 from harness.cli.options import usable_device
 from harness.cli.parsing import SeveralValues, repeat_options
 from harness.core import hardware
+from harness.core.interfaces import Hub
 from harness.encoders.module_writer import write_settings
 from harness.registry import load_registry
 from harness.results.index import Results
@@ -143,11 +144,11 @@ def test_a_repository_of_model2vec_is_read_as_its_folder_is(
     call, monkeypatch, tmp_path
 ):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
-    repository, commit = repository_folder("someone/potion"), "5" * 40
-    snapshot = Snapshot(repository, commit)
-    snapshot.folder.parent.mkdir(parents=True)
-    folder = made(snapshot.folder)
-    snapshot.seal()
+    commit = "5" * 40
+    folder = snapshot_of(Hub("someone/potion", commit))
+    folder.parent.mkdir(parents=True)
+    made(folder)
+    seal(folder)
     shutil.copytree(folder, tmp_path / "in" / "copy")
     words = (f"someone/potion@{commit}", "someone/potion.mean", "in/copy")
     answer = call("run", "-m", *words, *SMALL, "--min-coverage", "0")
