@@ -117,7 +117,7 @@ def test_a_run_of_what_is_carried_measures_without_anything_else(
         for m in load_registry().methods
         if fnmatchcase(m, *parsed(arguments)["method"])
     ]
-    measured = [line for line in answer.out.splitlines() if " -> runs/records/" in line]
+    measured = [line for line in answer.out.splitlines() if " seed 0: " in line]
     assert answer.status == 0
     assert len(measured) == len(methods)
     assert len(list((tmp_path / "runs" / "records").rglob("seed-*.json"))) == len(

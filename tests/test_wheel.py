@@ -209,7 +209,7 @@ def test_a_table_and_a_bibliography_of_ones_own_are_cited_and_reported(installed
     (papers / "references.bib").write_text(ENTRY, encoding="utf-8")
     own = ["--results", "own", "--papers", "own/papers"]
     said = installed("harness", "run", *CELL, "-o", "own", "--baseline", "own")
-    assert "published 33.90, match (mine.t1/averaged/mini-sts)" in said
+    assert said.split()[-5:-2] == ["33.90", "match", "mine.t1"]
     for subject in (["mine.t1"], ["mine.t1/averaged/mini-sts"]):
         assert ENTRY.strip() in installed(
             "harness", "cite", *subject, "--results", "own"

@@ -10,66 +10,62 @@ import gc
 import logging
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version as version_of
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, NoReturn
+from typing import Annotated, ClassVar, NoReturn
 
 import typer
 
-from harness.cli import (
-    check,
-    cite,
-    explain,
-    export,
-    fetch,
-    listing,
-    measure,
-    new,
-    report,
-    reproduce,
-    table,
-    train,
-    verify,
-)
+from harness.cli.check import check_command
+from harness.cli.cite import cite_command
+from harness.cli.explain import explain_command
+from harness.cli.export import export_command
+from harness.cli.fetch import fetch_command
+from harness.cli.listing import list_command
+from harness.cli.new import new_command
 from harness.cli.options import note
-from harness.cli.parsing import CommandGroup, SeveralValues, flattened
+from harness.cli.parsing import Command, Commands, flattened
+from harness.cli.report import report_command
+from harness.cli.run import reproduce_command, run_command
 from harness.cli.stopping import Stopped, end, stoppable
-from harness.core.errors import HarnessError, UsageError, error_line, is_interruption
+from harness.cli.table import table_command
+from harness.cli.train import trainings
+from harness.cli.verify import verify_command
+from harness.core.errors import HarnessError, error_line, is_interruption
 from harness.core.provenance import plugin_of_error
 
 # Python collects garbage after 700 new objects. Commands read records that stay, in tens
 # of thousands of objects, and a tenth of a report's time went into looking at them.
 OBJECTS_A_COLLECTION = 100_000
 
+# The commands by the sections of `harness --help`. `train` is a group of commands.
+SECTIONS: Mapping[str, Mapping[str, Callable[..., None]]] = {
+    "Measure": {"run": run_command, "reproduce": reproduce_command},
+    "Read": {
+        "list": list_command,
+        "table": table_command,
+        "explain": explain_command,
+        "cite": cite_command,
+    },
+    "Check": {
+        "check": check_command,
+        "verify": verify_command,
+        "report": report_command,
+    },
+    "Exchange": {"fetch": fetch_command, "export": export_command, "new": new_command},
+}
 
-class Commands(CommandGroup):
-    """All commands. A command ends by `typer.Exit`; any other SystemExit is an error."""
 
-    sections: ClassVar = {
-        "Measure": ("run", "reproduce"),
-        "Read": ("list", "table", "explain", "cite"),
-        "Check": ("check", "verify", "report"),
-        "Exchange": ("fetch", "export", "new"),
-        "Train": ("train",),
-    }
+class AllCommands(Commands):
+    """The commands in their sections."""
 
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Read a command line. Raises UsageError for an empty word, which is no value of any."""
-        for number, word in enumerate(args):
-            name, equals, value = word.partition("=")
-            if word == "" or (name.startswith("--") and equals and not value):
-                before = name or " ".join(args[max(0, number - 1) : number])
-                raise UsageError(
-                    f"wanted a value after {before or 'harness'}, found an empty text; give "
-                    "one, or leave it out"
-                )
-        return super().parse_args(ctx, args)
+    sections: ClassVar = {**SECTIONS, "Train": ["train"]}
 
 
 app = typer.Typer(
     name="harness",
-    cls=Commands,
+    cls=AllCommands,
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
     rich_markup_mode=None,
@@ -77,19 +73,10 @@ app = typer.Typer(
     epilog="Exit status: 0 fine, 1 a cell failed or moved, 2 wrong usage, 3 an asset or a baseline "
     "is missing.",
 )
-app.command("list")(listing.list_command)
-app.command("run", cls=SeveralValues)(flattened(measure.run_command))
-app.command("reproduce", cls=SeveralValues)(flattened(reproduce.reproduce_command))
-app.command("table", cls=SeveralValues)(flattened(table.table_command))
-app.command("report")(report.report_command)
-app.command("check", cls=SeveralValues)(flattened(check.check_command))
-app.command("explain")(flattened(explain.explain_command))
-app.command("verify", cls=SeveralValues)(flattened(verify.verify_command))
-app.command("cite", cls=SeveralValues)(cite.cite_command)
-app.command("new")(new.new_command)
-app.command("fetch")(fetch.fetch_command)
-app.command("export")(flattened(export.export_command))
-app.add_typer(train.trainings, name="train")
+for section in SECTIONS.values():
+    for name, command in section.items():
+        app.command(name, cls=Command)(flattened(command))
+app.add_typer(trainings, name="train")
 
 
 def _print_version(is_asked: bool) -> bool:

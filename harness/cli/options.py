@@ -26,6 +26,7 @@ from harness.cli.parsing import split_commas
 from harness.contracts.plugins import open_plugins
 from harness.core import hardware
 from harness.core.errors import UsageError
+from harness.core.provenance import Plugin
 from harness.core.terminal import text_table, visible, wrapped
 from harness.evaluation.engines import Engine, engine
 from harness.evaluation.select import MOST_SEEDS
@@ -55,25 +56,22 @@ PrintedRows = Sequence[Mapping[str, Any]]
 
 def usable_device(device: str) -> str:
     """The device, if this machine has it. Raises UsageError if not, and for several devices."""
-    if not DEVICE_NAME.fullmatch(device):
-        remedy = ""
-        if "," in device or device.endswith(":all"):
-            remedy = "; several GPUs share a run by --shard, each process with CUDA_VISIBLE_DEVICES"
-        raise UsageError(f"--device {device}: wanted cpu, cuda, cuda:1 or mps{remedy}")
-    if device.startswith("cuda") and not hardware.cuda_devices():
+    kind = DEVICE_NAME.fullmatch(device)
+    if kind is None:
         raise UsageError(
-            f"--device {device}: found no CUDA device here; take --device cpu"
+            f"--device {device}: wanted cpu, cuda, cuda:1 or mps; several GPUs share a run by "
+            "--shard, each process with CUDA_VISIBLE_DEVICES"
         )
-    if device.startswith("mps") and sys.platform != "darwin":
-        raise UsageError(f"--device {device}: only macOS has it; take --device cpu")
+    is_missing = {
+        "cpu": False,
+        "cuda": not hardware.cuda_devices(),
+        "mps": sys.platform != "darwin",
+    }
+    if is_missing[kind[1]]:
+        raise UsageError(
+            f"--device {device}: found no such device here; take --device cpu"
+        )
     return device
-
-
-def possible_seeds(seeds: int) -> int:
-    """The number of seeds. Raises UsageError for more than a plan can hold."""
-    if seeds > MOST_SEEDS:
-        raise UsageError(f"--seeds {seeds}: wanted {MOST_SEEDS} at most")
-    return seeds
 
 
 def open_plugins_in_use(files: Sequence[str] | None) -> list[str]:
@@ -82,10 +80,7 @@ def open_plugins_in_use(files: Sequence[str] | None) -> list[str]:
     Loaded are the named files, what the current folder has chosen, and what is
     installed. Raises UsageError for one that cannot be imported or fails a contract test.
     """
-    named_files = list(files or ())
-    for line in open_plugins(plugins_in_use(named_files)):
-        note(f"advice: {line}")
-    return named_files
+    return _opened(files or (), plugins_in_use(files or ()))
 
 
 def open_named_plugins(files: Sequence[str] | None) -> list[str]:
@@ -93,10 +88,14 @@ def open_named_plugins(files: Sequence[str] | None) -> list[str]:
 
     A command that only reads results imports no code that its caller did not name.
     """
-    named_files = list(files or ())
-    for line in open_plugins(plugin_of_file(file) for file in named_files):
+    return _opened(files or (), [plugin_of_file(file) for file in files or ()])
+
+
+def _opened(files: Sequence[str], plugins: Sequence[Plugin]) -> list[str]:
+    """Load plug-ins with their advice as notes; return the files."""
+    for line in open_plugins(plugins):
         note(f"advice: {line}")
-    return named_files
+    return list(files)
 
 
 def require_folder(option: str, folder: Path) -> None:
@@ -186,7 +185,7 @@ NamedPlugins = Annotated[
 Seeds = Annotated[
     int,
     typer.Option(
-        min=1, callback=possible_seeds, help="Seeds 0..K-1 for methods with randomness."
+        min=1, max=MOST_SEEDS, help="Seeds 0..K-1 for methods with randomness."
     ),
 ]
 Limit = Annotated[
@@ -335,10 +334,12 @@ class Execution:
         ),
     ] = MIN_COVERAGE
 
-    @cached_property
-    def engine(self) -> Engine:
-        """The engine, opened once for all steps of a run."""
-        return engine(self.jobs, self.scheduler)
+    def engine(self, device: str) -> Engine:
+        """The engine of all steps of a run: one process on a GPU, where each loads the weights."""
+        jobs = self.jobs
+        if jobs is None and self.scheduler is None and not device.startswith("cpu"):
+            jobs = 1
+        return engine(jobs, self.scheduler)
 
 
 @dataclass(frozen=True)

@@ -1,20 +1,23 @@
 """How command lines are read: what typer lacks.
 
-Commands here differ from typer's in three ways. A parameter that is a dataclass becomes
-an option for each of its fields (`flattened`). A repeatable option takes several words,
-as in `-t sts12 sts13` (`SeveralValues`). The list of commands has sections, and shows
-whole sentences (`CommandGroup`).
+Commands here differ from typer's in four ways. A parameter that is a dataclass becomes an
+option for each of its fields (`flattened`). The lists `-m` and `-t` take several words,
+as in `-t sts12 sts13` (`Command`). An empty word is no value of an option, and the list
+of commands has sections and whole sentences (`Commands`).
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any, ClassVar
 
-import typer
 from typer.core import TyperCommand, TyperGroup
+
+from harness.core.errors import UsageError
+
+LISTS = {"-m", "--method", "-t", "--task"}
 
 
 def flattened(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -58,74 +61,47 @@ def flattened(command: Callable[..., Any]) -> Callable[..., Any]:
     return flat_command
 
 
-# Repeatable options that take one value each time, in every command.
-OPTIONS_OF_ONE_VALUE = {"--plugin"}
-
-
-class SeveralValues(TyperCommand):
-    """A command whose repeatable options take every word up to the next option: `-t sts12 sts13`.
-
-    They leave the words that the command's own arguments need: `-t sts12 first second`.
-    """
+class Command(TyperCommand):
+    """A command whose lists take every word up to the next option: `-t sts12 sts13`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Repeat the option before each further word."""
-        return super().parse_args(ctx, self.one_value_each(args))
-
-    def one_value_each(self, words: Iterable[str]) -> list[str]:
-        """The words as click reads them, every repeatable option before each of its values."""
-        with_value: set[str] = set()
-        repeatable: set[str] = set()
-        argument_count = 0
+        """Repeat the option before each further word, as click reads a list."""
+        lists: set[str] = set()
         for parameter in self.params:
-            if parameter.param_type_name == "argument":
-                argument_count += parameter.required
-                continue
-            if not getattr(parameter, "is_flag", False):
-                with_value.update(parameter.opts)
             if parameter.multiple:
-                repeatable.update(parameter.opts)
-        repeatable -= OPTIONS_OF_ONE_VALUE
-        return list(repeat_options(words, with_value, repeatable, argument_count))
+                lists.update(LISTS.intersection(parameter.opts))
+        words: list[str] = []
+        option = ""  # the list that the next word belongs to
+        has_value = False
+        for word in args:
+            if word.startswith("-"):
+                name, equals, _ = word.partition("=")
+                option = name if name in lists else ""
+                has_value = bool(equals)
+            elif option and has_value:
+                words.append(option)
+            else:
+                has_value = True
+            words.append(word)
+        return super().parse_args(ctx, words)
 
 
-def repeat_options(
-    words: Iterable[str],
-    with_value: Container[str],
-    repeatable: Container[str],
-    argument_count: int = 0,
-) -> Iterator[str]:
-    """Write `-t a b` as `-t a -t b`.
-
-    Args:
-        words: A command line.
-        with_value: The options that take a value.
-        repeatable: Those of them that may be given more than once.
-        argument_count: The number of arguments that the command itself needs. As long
-            as it has fewer, a word after the value of an option is an argument.
-    """
-    option = ""  # the option whose values the next words may be
-    has_value = False
-    arguments_missing = argument_count
-    for word in words:
-        if word.startswith("-"):
-            name, equals, _ = word.partition("=")
-            option = name if name in with_value else ""
-            has_value = equals == "="
-        elif option and not has_value:
-            has_value = True
-        elif option in repeatable and not arguments_missing:
-            yield option
-        else:
-            option = ""
-            arguments_missing = max(0, arguments_missing - 1)
-        yield word
-
-
-class CommandGroup(TyperGroup):
+class Commands(TyperGroup):
     """Commands, listed in sections with the whole first sentence of each one's help."""
 
-    sections: ClassVar[Mapping[str, Sequence[str]]] = {}
+    sections: ClassVar[Mapping[str, Iterable[str]]] = {}
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read a command line. Raises UsageError for an empty word, which is no value of any."""
+        for number, word in enumerate(args):
+            name, equals, value = word.partition("=")
+            if word == "" or (name.startswith("--") and equals and not value):
+                before = name or " ".join(args[max(0, number - 1) : number])
+                raise UsageError(
+                    f"wanted a value after {before or 'harness'}, found an empty text; give "
+                    "one, or leave it out"
+                )
+        return super().parse_args(ctx, args)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 - click's
         """Write the names of a section and their sentences; without sections, of all commands."""
@@ -137,17 +113,6 @@ class CommandGroup(TyperGroup):
                 rows.append((name, sentence))
             with formatter.section(title):
                 formatter.write_dl(rows)
-
-
-def command_group(text: str) -> typer.Typer:
-    """A group of commands; the text is its help."""
-    return typer.Typer(
-        help=text,
-        cls=CommandGroup,
-        no_args_is_help=True,
-        add_completion=False,
-        rich_markup_mode=None,
-    )
 
 
 def split_commas(values: Sequence[str] | None) -> list[str] | None:

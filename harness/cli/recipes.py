@@ -24,27 +24,22 @@ from harness.assets.places import Places
 from harness.cli import options as opt
 from harness.encoders.checkpoint import transformer_folder
 from harness.encoders.checkpoint_settings import read_settings
-from harness.encoders.native import bypass_note
-from harness.encoders.transformer import TransformerConfig
 from harness.registry import load_registry, look_up
 from harness.transforms.pooling import POOLINGS
 
-# Options
+PAPERS_DEFAULT = "[default: the paper's]"
 
+# Options that several recipes have.
 Threads = Annotated[
     int | None,
     opt.option(min=1, help="CPU threads; their number changes the last bits."),
 ]
-PaperRate = Annotated[
-    float | None, typer.Option(min=0.0, help="[default: the paper's]")
-]
+PaperRate = Annotated[float | None, typer.Option(min=0.0, help=PAPERS_DEFAULT)]
 MaxLength = Annotated[int, typer.Option(min=3)]
 DevTask = Annotated[
     str, typer.Option(help="The task whose best checkpoint is kept; none: the last.")
 ]
 DevEvery = Annotated[int, typer.Option(min=1, help="Steps between evaluations.")]
-
-
 PoolingName = Annotated[
     str, typer.Option(help="What is trained: cls, mean or first-last.")
 ]
@@ -61,22 +56,6 @@ Dropout = Annotated[
 ]
 
 
-# What all recipes share
-
-
-@dataclass(frozen=True)
-class PreparedTraining:
-    """A training that can begin, and what it reads.
-
-    Attributes:
-        training: A ContrastiveTraining or a SiameseTraining.
-        data_digests: The digest of each data set, by its name.
-    """
-
-    training: Any
-    data_digests: Mapping[str, str]
-
-
 @dataclass(frozen=True, kw_only=True)
 class Recipe(ABC):
     """The options of every training. A setting that is None has the value of the paper."""
@@ -88,12 +67,8 @@ class Recipe(ABC):
             "--from", help="The encoder to start from: a name, or a checkpoint folder."
         ),
     ]
-    batch: Annotated[int | None, typer.Option(min=2, help="[default: the paper's]")] = (
-        None
-    )
-    epochs: Annotated[
-        int | None, typer.Option(min=1, help="[default: the paper's]")
-    ] = None
+    batch: Annotated[int | None, typer.Option(min=2, help=PAPERS_DEFAULT)] = None
+    epochs: Annotated[int | None, typer.Option(min=1, help=PAPERS_DEFAULT)] = None
     learning_rate: PaperRate = None
     weight_decay: PaperRate = None
     clip: Annotated[
@@ -120,19 +95,9 @@ class Recipe(ABC):
     data_dir: opt.DataDir = None
     cache: opt.CacheDir = None
 
-    @property
     @abstractmethod
-    def pooling(self) -> str:
-        """The name of the pooling that is trained, an option with a default of the recipe."""
-
-    @property
-    @abstractmethod
-    def dropout(self) -> float | None:
-        """The dropout probability, an option of each recipe; None is the checkpoint's own."""
-
-    @abstractmethod
-    def prepare(self) -> PreparedTraining:
-        """Open the data and the checkpoint, and make the training.
+    def prepare(self) -> tuple[Any, Mapping[str, str]]:
+        """Open the data and the checkpoint: the training, and the digests of its data by name.
 
         The data are opened before torch is imported, so that an unknown name is refused
         at once. Raises HarnessError.
@@ -163,18 +128,6 @@ class Recipe(ABC):
             return Path(self.start).resolve().name
         return self.start
 
-    @property
-    def bypass_note(self) -> str:
-        """A note on modules of the folder to start from that are not trained; empty for none."""
-        if not self.starts_from_folder:
-            return ""
-        config = TransformerConfig(name=self.start_name, repo="")
-        remedy = (
-            f"`{self.pooling}` of the transformer alone is trained; "
-            "--pooling takes another"
-        )
-        return bypass_note(config, Path(self.start), [self.pooling], remedy)
-
     @cached_property
     def dev_set(self) -> Any:
         """The pairs that select the best checkpoint, a `DevSet`; None with `--dev none`."""
@@ -187,21 +140,19 @@ class Recipe(ABC):
         return DevSet(self.dev, pairs, self.dev_every)
 
     def settings(self, defaults: Any) -> Any:
-        """The settings of the training.
+        """The settings of the paper, a dataclass, in which options replace fields of their name.
 
-        Args:
-            defaults: The settings of the paper, a dataclass. A field with the name of an
-                option has the option's value, unless that is None.
+        An option that is None replaces nothing.
         """
         from harness.training.encoder import Setup
 
-        options = {field.name: getattr(self, field.name) for field in fields(self)}
+        options = vars(self)
         poolings = {pooling.name: pooling for pooling in POOLINGS}
         setup = Setup(
-            pooling=look_up("pooling", self.pooling, poolings),
+            pooling=look_up("pooling", options["pooling"], poolings),
             head=options.get("head", "none"),  # only SimCSE's recipes have the option
             max_length=self.max_length,
-            dropout=self.dropout,
+            dropout=options["dropout"],
             precision=self.dtype,
             device=self.device,
         )
@@ -211,7 +162,7 @@ class Recipe(ABC):
                 changes[field.name] = options[field.name]
         return replace(defaults, **changes)
 
-    def _open_encoder(self, settings: Any) -> Any:
+    def open_encoder(self, settings: Any) -> Any:
         """The encoder to train. Sets the number of torch's threads."""
         import torch
 
@@ -239,7 +190,7 @@ class Recipe(ABC):
 
         config = read_settings(self.start_folder / "config.json")
         settings = self.settings(defaults(config))
-        encoder = self._open_encoder(settings)
+        encoder = self.open_encoder(settings)
         mlm_head = None
         if settings.masked_words:
             mlm_head = open_mlm_head(
@@ -250,16 +201,11 @@ class Recipe(ABC):
         )
 
     def siamese(self, defaults: Any, examples: Any) -> Any:
-        """A training of SBERT.
-
-        Args:
-            defaults: The settings of the paper.
-            examples: Labelled or scored pairs of sentences.
-        """
+        """A training of SBERT on labelled or scored pairs; `defaults` are the paper's settings."""
         from harness.training.siamese import SiameseTraining
 
         settings = self.settings(defaults)
-        encoder = self._open_encoder(settings)
+        encoder = self.open_encoder(settings)
         return SiameseTraining(settings, encoder, examples, seed=self.seed)
 
 
@@ -296,14 +242,14 @@ class SimcseUnsup(Recipe):
     objective: Annotated[Literal["info-nce", "nt-xent"], typer.Option()] = "info-nce"
     masked_words: MaskedWeight = 0.0
 
-    def prepare(self) -> PreparedTraining:
+    def prepare(self) -> tuple[Any, Mapping[str, str]]:
         from harness.training.datasets import open_text
 
         text = open_text(self.corpus, load_registry().corpora, self.places, self.first)
         from harness.training.contrastive import Contrastive  # imports torch
 
         training = self.contrastive(Contrastive.unsupervised, text.content)
-        return PreparedTraining(training, {text.name: text.digest})
+        return training, {text.name: text.digest}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -331,7 +277,7 @@ class SimcseSup(Recipe):
     ] = "none"
     sample: Annotated[int | None, opt.option(min=2, help="Sample N examples.")] = None
 
-    def prepare(self) -> PreparedTraining:
+    def prepare(self) -> tuple[Any, Mapping[str, str]]:
         from harness.training.datasets import open_positives, sample
 
         triplets = open_positives(self.file, self.pairs, self.places)
@@ -341,7 +287,7 @@ class SimcseSup(Recipe):
         if self.sample is not None:
             columns = sample(columns, self.sample, self.seed)
         training = self.contrastive(Contrastive.supervised, columns)
-        return PreparedTraining(training, {triplets.name: triplets.digest})
+        return training, {triplets.name: triplets.digest}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -362,14 +308,14 @@ class SbertNli(Recipe):
         False
     )
 
-    def prepare(self) -> PreparedTraining:
+    def prepare(self) -> tuple[Any, Mapping[str, str]]:
         from harness.training.datasets import open_labelled_pairs
 
         pairs = open_labelled_pairs(self.file, self.places, self.held_out)
         from harness.training.siamese import Siamese  # imports torch
 
         training = self.siamese(Siamese(), pairs.content)
-        return PreparedTraining(training, {pairs.name: pairs.digest})
+        return training, {pairs.name: pairs.digest}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -385,13 +331,12 @@ class SbertSts(Recipe):
     pooling: PoolingName = "mean"
     dropout: Dropout = None
 
-    def prepare(self) -> PreparedTraining:
+    def prepare(self) -> tuple[Any, Mapping[str, str]]:
         task = look_up("task", self.task, load_registry().tasks)
         from harness.training.siamese import ScoredPairs, Siamese  # imports torch
 
         pairs = ScoredPairs.from_task(task, self.places)
-        training = self.siamese(Siamese.regression(), pairs)
-        return PreparedTraining(training, {self.task: pairs.digest})
+        return self.siamese(Siamese.regression(), pairs), {self.task: pairs.digest}
 
 
 RECIPES: Mapping[str, type[Recipe]] = {
@@ -417,17 +362,14 @@ def command_line(recipe: Recipe) -> str:
     """
     words = ["harness train", RECIPE_NAMES[type(recipe)]]
     shared_names = {field.name for field in fields(Recipe)} - {"start"}
-    shared_fields = [field for field in fields(recipe) if field.name in shared_names]
-    own_fields = [field for field in fields(recipe) if field.name not in shared_names]
-    for field in (*own_fields, *shared_fields):
+    own_first = sorted(fields(recipe), key=lambda field: field.name in shared_names)
+    for field in own_first:
         value = getattr(recipe, field.name)
         if value == field.default or field.name in FOLDER_FIELDS:
             continue
         option = option_of(field.name)
-        if value is False:
-            words.append(option.replace("--", "--no-"))
-        elif value is True:
-            words.append(option)
+        if isinstance(value, bool):
+            words.append(option if value else option.replace("--", "--no-"))
         elif isinstance(value, str):
             words += [option, Path(value).name]  # of a path, without its folder
         else:

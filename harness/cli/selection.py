@@ -7,7 +7,7 @@ not known here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -15,6 +15,7 @@ from pathlib import Path
 
 from harness.cli.options import Folders, Selection, note
 from harness.core.errors import UsageError
+from harness.core.hardware import base_name
 from harness.core.interfaces import EncoderConfig
 from harness.core.types import MethodId
 from harness.evaluation.select import PlannedCell, on_hardware, select_cells
@@ -41,37 +42,41 @@ class Selected:
 def select(
     selection: Selection,
     folders: Folders,
-    default: Callable[[Registry], tuple[PlannedCell, ...]] | None = None,
+    default: Callable[[Registry], tuple[PlannedCell, ...]],
     quiet: bool = False,
 ) -> Selected:
     """Select the cells of a command's options.
 
-    A note says what a word was taken for, and what a glob leaves out.
+    Notes say what a word was taken for, what a glob leaves out, and, even where a
+    command is quiet, which modules of a folder given by hand its poolings do not use.
 
     Args:
         selection: The options that name methods, tasks, seeds and device; and, for a
             smoke test, how many rows of a split and sentences of a corpus are read.
         folders: Where data sets and encodings are.
-        default: Gives the cells if neither methods nor tasks are named; without it, all
-            cells are selected then.
-        quiet: Whether nothing is noted.
+        default: Gives the cells if neither methods nor tasks are named.
+        quiet: Whether the other notes are left out.
     """
     resolver = Resolver.from_options(folders.places(), selection.encoder or [])
     methods = resolver.patterns(selection.method or [])
     tasks = resolver.task_patterns(selection.task or [])
     registry, corpora = resolver.registry, resolver.registry.corpora
-    omission_note = ""
-    if default is not None and not methods and not tasks:
-        cells = default(registry)
+    if methods or tasks:
+        cells, omissions = select_cells(registry, methods, tasks, selection.seeds)
     else:
-        cells, omission_note = select_cells(registry, methods, tasks, selection.seeds)
+        cells, omissions = default(registry), ""
     cells = on_hardware(
         cells, selection.device, selection.dtype, selection.batch_tokens
     )
     if not quiet:
         _note_meanings(resolver)
-        if omission_note:
-            note(omission_note)
+        if omissions:
+            note(omissions)
+    poolings: dict[EncoderConfig, set[str]] = {}
+    for cell in cells:
+        poolings.setdefault(cell.encoder, set()).add(cell.method.pooling.name)
+    for text in bypass_notes(poolings, registry, resolver.places):
+        note(f"Note: {text}")
     limit = selection.limit
     if limit is not None:
         cells = tuple(replace(cell, task=limited(cell.task, limit)) for cell in cells)
@@ -79,18 +84,6 @@ def select(
             name: limited_corpus(corpus, limit) for name, corpus in corpora.items()
         }
     return Selected(cells, TaskLoader(resolver.places, corpora), registry)
-
-
-def note_bypasses(selected: Selected) -> None:
-    """Note which modules of a folder its poolings do not use, for encoders given by hand.
-
-    It is noted even where a command is quiet. A plan notes it for every encoder.
-    """
-    poolings: dict[EncoderConfig, set[str]] = {}
-    for cell in selected.cells:
-        poolings.setdefault(cell.encoder, set()).add(cell.method.pooling.name)
-    for text in bypass_notes(poolings, selected.registry, selected.loader.places):
-        note(f"Note: {text}")
 
 
 def records_folder(output: Path, limit: int | None) -> Path:
@@ -115,29 +108,30 @@ class Patterns:
         methods: Ids and globs; none selects all.
         tasks: Names and globs; none selects all.
         registry: What comes with the harness, with the encoders given by hand.
-        paths: The folders of the encoders given by hand, by their names.
-        errors: Why methods cannot be made here, by their ids. There may be records of
-            them nevertheless.
     """
 
     methods: Sequence[str]
     tasks: Sequence[str]
     registry: Registry
-    paths: Mapping[str, Path]
-    errors: Mapping[str, UsageError]
 
     def selects(self, method: str, task: str) -> bool:
         """Whether records of this method on this task are selected."""
-        return matches(method, self.methods) and matches(task, self.tasks)
+        return _matches(method, self.methods) and _matches(task, self.tasks)
 
     def require_known(self, recorded: Container[str] = ()) -> None:
-        """Raise UsageError for a method that can neither be made here nor is recorded."""
-        for method, error in self.errors.items():
-            if method not in recorded:
-                raise error
+        """Raise UsageError for a method that can neither be made here nor is recorded.
+
+        A method of an encoder that is not registered may be anybody's.
+        """
+        for name in self.methods:
+            method_id = None if is_glob(name) else MethodId.parse(name)
+            if method_id is None or name in recorded:
+                continue
+            if base_name(method_id.encoder) in self.registry.encoders:
+                self.registry.parse(name)
 
 
-def matches(name: str, patterns: Sequence[str]) -> bool:
+def _matches(name: str, patterns: Sequence[str]) -> bool:
     """Whether a name matches one of the patterns; without patterns every name does."""
     return not patterns or any(fnmatchcase(name, pattern) for pattern in patterns)
 
@@ -156,35 +150,7 @@ def record_patterns(
     methods = resolver.patterns(method or [])
     tasks = resolver.task_patterns(task or [])
     _note_meanings(resolver)
-    return Patterns(
-        methods=methods,
-        tasks=tasks,
-        registry=resolver.registry,
-        paths=resolver.places.encoders,
-        errors=_errors_of_methods(methods, resolver.registry),
-    )
-
-
-def _errors_of_methods(
-    methods: Sequence[str], registry: Registry
-) -> dict[str, UsageError]:
-    """Why methods cannot be made, by their ids.
-
-    Globs are left out, and methods of encoders that are not registered.
-    """
-    errors = {}
-    for name in methods:
-        method_id = None if is_glob(name) else MethodId.parse(name)
-        if method_id is None:
-            continue
-        encoder, _, _ = method_id.encoder.partition(":")
-        if encoder not in registry.encoders:
-            continue
-        try:
-            registry.parse(name)
-        except UsageError as error:
-            errors[name] = error
-    return errors
+    return Patterns(methods=methods, tasks=tasks, registry=resolver.registry)
 
 
 def _note_meanings(resolver: Resolver) -> None:

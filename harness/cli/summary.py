@@ -1,129 +1,191 @@
-"""The last lines of a reproduction: what was reproduced, what moved, what did not run.
+"""What a run says: a line for each cell, its scores beside published numbers, what moved.
 
-Each function makes the lines of one subject; `harness reproduce` prints them.
+Each function makes the text of one subject; `harness run` and `harness reproduce` print
+them. If the encoder of a record has the same weights and tokenizer as a registered
+encoder, its scores stand beside what is published for that one (`results.same_files`).
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 
+from harness.core.hardware import base_name
+from harness.core.terminal import text_table
+from harness.core.types import Record
 from harness.evaluation.run import Outcome
 from harness.gate.outcome import CheckResult, State
-from harness.report.claims import CLAIMS_PAGE, claims_by_size, outcomes_in_words
-from harness.results.claim_tests import ClaimOutcome
-from harness.results.folder import ResultsFolder
-from harness.results.index import NOT_MEASURED
-from harness.results.reproduction import Reproduction
+from harness.registry import Registry
+from harness.report.coverage import percentage
+from harness.report.papers import printed_number
+from harness.results.index import (
+    CellName,
+    Results,
+    encoder_of_method,
+    main_score,
+    value,
+)
+from harness.results.published import Table
+from harness.results.reproduction import Reproduction, low_coverage, reproduce
+from harness.results.same_files import add_registered_ids
 from harness.results.verdict import CellState
 
 LINES_SHOWN = 12  # of a list that may have hundreds
-
-# The states of published numbers, in the groups that the summary counts.
-STATES_BY_GROUP = {
-    "reproduced": (CellState.EXACT, CellState.MATCH, CellState.CONSISTENT),
-    "close": (CellState.CLOSE,),
-    "differ": (CellState.DIFFERS,),
-    "undecided": (CellState.INCONCLUSIVE, CellState.TOO_FEW_SEEDS),
-    NOT_MEASURED: tuple(state for state in CellState if not state.is_verdict),
-}
+LEAST_DECIMALS = 2  # of a measured score
+SCORE_HEADER = ("task", "metric", "measured", "published", "verdict", "table")
 
 
-def lines_of_claims(measured: ResultsFolder, committed: ResultsFolder) -> list[str]:
-    """What came of the claims, by the run's records if they test any, else by committed ones."""
-    for folder in (measured, committed):
-        tested_claims = [
-            claim
-            for claim in folder.claim_results
-            if claim.outcome != ClaimOutcome.NOT_MEASURED
-        ]
-        if not tested_claims:
-            continue
-        lines = [f"claims of papers, tested by {folder.path}/records:"]
-        claims_of_sizes = claims_by_size(tested_claims, folder.encoder_sizes)
-        for title, group in claims_of_sizes.items():
-            lines.append(f"  {title}: {outcomes_in_words(group)}")
-        lines.append(f"  each with its encoder: {folder.path}/tables/{CLAIMS_PAGE}")
-        return lines
-    return []
+# Scores
 
 
-def run_summary(
-    outcomes: Sequence[Outcome],
-    checks: Sequence[CheckResult],
-    runs: ResultsFolder,
-    committed: ResultsFolder,
+def score_in_words(record: Record) -> str:
+    """A record's main score, or the reason why it has none."""
+    metric, score = main_score(record.scores)
+    if score is None:
+        return f"{CellState.UNDEFINED}{_remarks([record])}"
+    name = "Spearman" if metric == "spearman" else metric
+    return f"{name} {score:.2f}{_remarks([record])}"
+
+
+def _remarks(records: Iterable[Record]) -> str:
+    """The words in brackets after a score: why it is undefined, or how few tokens are known."""
+    records = list(records)
+    remarks: dict[str, None] = {}  # each once, in order
+    for record in records:
+        if "undefined" in record.facts:
+            remarks[str(record.facts["undefined"])] = None
+    known_share = low_coverage(records)
+    if known_share is not None:
+        remarks[f"{percentage(known_share)} of tokens known"] = None
+    return f" ({', '.join(remarks)})" if remarks else ""
+
+
+def by_cell(records: Iterable[Record]) -> dict[CellName, list[Record]]:
+    """Records by method and task, one a seed."""
+    cells: dict[CellName, list[Record]] = {}
+    for record in records:
+        cells.setdefault((record.method, record.task), []).append(record)
+    return cells
+
+
+def numbers_beside(
+    records: Iterable[Record], tables: Iterable[Table], registry: Registry
+) -> list[Reproduction]:
+    """The published numbers that have records on all of their tasks, with verdicts."""
+    results = add_registered_ids(Results(by_cell(records)), registry)
+    numbers = []
+    for table in tables:
+        for cell in table.cells:
+            needed = {*cell.measured_cells}
+            if needed and cell.points is not None and needed <= results.by_cell.keys():
+                numbers.append(reproduce(cell, results, registry))
+    return numbers
+
+
+def score_table(
+    records: Mapping[CellName, Sequence[Record]], numbers: Iterable[Reproduction]
+) -> str:
+    """The scores of each method; a score has a row for each number that is published for it."""
+    rows_by_method: dict[str, list[tuple[str, ...]]] = {}
+    cells_with_number = set()
+    for number in numbers:
+        cell = number.cell
+        method = _measured_method(number)
+        cells = [(method, task) for task in cell.tasks]
+        cells_with_number.update(cells)
+        published = printed_number(cell)
+        _, _, printed_decimals = published.partition(".")
+        decimals = max(LEAST_DECIMALS, len(printed_decimals))
+        measured = "–"
+        if number.measured is not None:
+            measured = f"{number.measured:.{decimals}f}"
+        remarks = _remarks(record for name in cells for record in records.get(name, ()))
+        table, _, _ = cell.id.partition("/")
+        row = (
+            cell.task if cell.task else f"average of {len(cell.tasks)}",
+            " ".join(word for word in (cell.metric, cell.aggregation) if word),
+            measured + remarks,
+            published,
+            str(number.state),
+            table,
+        )
+        rows_by_method.setdefault(method, []).append(row)
+    for (method, task), of_cell in records.items():
+        if (method, task) not in cells_with_number:
+            metric, _ = main_score(of_cell[0].scores)
+            mean = value([main_score(record.scores)[1] for record in of_cell])
+            row = (task, metric, f"{mean}{_remarks(of_cell)}", "", "", "")
+            rows_by_method.setdefault(method, []).append(row)
+    rows = [row for rows in rows_by_method.values() for row in rows]
+    column_count = len(SCORE_HEADER)
+    if not cells_with_number:
+        column_count = SCORE_HEADER.index("published")
+    shown = [row[:column_count] for row in rows]
+    head, rule, *lines = text_table(shown, SCORE_HEADER[:column_count]).splitlines()
+    text = [head.rstrip(), rule]
+    for method, rows_of_method in rows_by_method.items():
+        text.append(f"{method}:")
+        for _ in rows_of_method:
+            text.append(lines.pop(0).rstrip())
+    return "\n".join(text)
+
+
+def _measured_method(number: Reproduction) -> str:
+    """The method that was measured: a copy of a registered encoder has another name."""
+    if number.measured_as:
+        return number.measured_as[0]
+    return str(number.cell.method)
+
+
+def count_in_words(numbers: Sequence[Reproduction], cells: int) -> str:
+    """How many numbers have which verdict, as in `34 published numbers: 31 exact, 3 match`.
+
+    `cells` is the number of measured cells.
+    """
+    if not numbers and cells == 1:
+        return "The measured cell has no published number."
+    if not numbers:
+        return f"None of the {cells:,} measured cells has a published number."
+    counts = Counter(number.state for number in numbers)
+    verdicts = [f"{counts[state]:,} {state}" for state in CellState if counts[state]]
+    noun = "number" if len(numbers) == 1 else "numbers"
+    return f"{len(numbers):,} published {noun}: {', '.join(verdicts)}."
+
+
+def same_encoders(numbers: Iterable[Reproduction]) -> list[str]:
+    """A line for each encoder that has the files of a registered, published encoder."""
+    lines = {}
+    for number in numbers:
+        encoder = base_name(encoder_of_method(_measured_method(number)))
+        registered = base_name(encoder_of_method(str(number.cell.method)))
+        if encoder != registered:
+            lines[encoder] = (
+                f"{encoder} has the weights and tokenizer of {registered}: what is published for "
+                f"{registered} is shown"
+            )
+    return list(lines.values())
+
+
+# The end of a reproduction
+
+
+def lines_of_differing_numbers(
+    numbers: Iterable[Reproduction], results: Path
 ) -> list[str]:
-    """How many cells ran, what they reproduce, what moved, and why cells did not run."""
-    statuses = Counter(outcome.status for outcome in outcomes)
-    counts = [f"{count:,} {status}" for status, count in statuses.items()]
-    return [
-        "",
-        f"cells: {', '.join(counts)}",
-        *lines_of_numbers(outcomes, runs),
-        *lines_of_moves(checks, committed),
-        *lines_of_failures(outcomes),
-    ]
-
-
-def lines_of_numbers(outcomes: Sequence[Outcome], measured: ResultsFolder) -> list[str]:
-    """How many published numbers the run's records reproduce, and which of them differ."""
-    cells_without_asset: set[tuple[str | None, str | None]] = set()
-    for outcome in outcomes:
-        if outcome.status == "asset missing":
-            cells_without_asset.add((outcome.cell.method, outcome.cell.task))
-    count_by_state: Counter[CellState] = Counter()
-    for reproduction in measured.all_reproductions:
-        count_by_state[_state(reproduction, cells_without_asset)] += 1
-    if not any(state.is_verdict for state in count_by_state):
-        count = sum(outcome.record is not None for outcome in outcomes)
-        if count == 1:
-            return ["the measured cell has no published number"]
-        return [f"none of the {count:,} measured cells has a published number"]
-    lines = [f"{len(measured.all_reproductions):,} published numbers:"]
-    for group, states in STATES_BY_GROUP.items():
-        line = f"  {sum(count_by_state[state] for state in states):,} {group}"
-        counts = []
-        for state in states:
-            if count_by_state[state]:
-                counts.append(f"{count_by_state[state]:,} {state}")
-        if counts and len(states) > 1:
-            line += f" ({', '.join(counts)})"
-        lines.append(line)
-    return lines + _lines_of_differing_numbers(measured)
-
-
-def _state(
-    reproduction: Reproduction,
-    cells_without_asset: Container[tuple[str | None, str | None]],
-) -> CellState:
-    """The state of a published number; `asset missing` if this run lacked a file for it."""
-    cell = reproduction.cell
-    tasks = cell.average_of or (cell.task,)
-    lacks_file = any((cell.method, task) in cells_without_asset for task in tasks)
-    if reproduction.state is CellState.NOT_RUN and lacks_file:
-        return CellState.ASSET_MISSING
-    return reproduction.state
-
-
-def _lines_of_differing_numbers(measured: ResultsFolder) -> list[str]:
     """A line for each published number that differs, and the command that explains it."""
     lines = []
-    for reproduction in measured.all_reproductions:
-        points = reproduction.verdict.difference
-        if reproduction.state is not CellState.DIFFERS or points is None:
-            continue
-        cell_id = reproduction.cell.id
-        lines.append(
-            f"differs: {cell_id}: {points:+.2f} points; "
-            f"why: harness explain {cell_id} --results {measured.path}"
-        )
-    return _shortened(lines, f"{measured.path}/tables/papers")
+    for number in numbers:
+        points = number.verdict.difference
+        if number.state is CellState.DIFFERS and points is not None:
+            lines.append(
+                f"differs: {number.cell.id}: {points:+.2f} points; "
+                f"why: harness explain {number.cell.id} --results {results}"
+            )
+    return _shortened(lines, f"{results}/tables/papers")
 
 
-def lines_of_moves(
-    checks: Sequence[CheckResult], committed: ResultsFolder
-) -> list[str]:
+def lines_of_moves(checks: Sequence[CheckResult], committed: Path) -> list[str]:
     """How many cells agree with their committed records, and which of them moved."""
     moved_cells = [check for check in checks if check.moved]
     new_count = sum(check.state is State.NO_BASELINE for check in checks)
@@ -132,15 +194,13 @@ def lines_of_moves(
     if compared_count:
         agreeing_count = compared_count - len(moved_cells)
         lines.append(
-            f"{agreeing_count:,} of {compared_count:,} agree with {committed.path}/records"
+            f"{agreeing_count:,} of {compared_count:,} agree with {committed}/records"
         )
     if new_count:
         lines.append(
             f"{new_count:,} have no committed record to agree with (--update makes them)"
         )
-    for check in moved_cells:
-        lines.append(f"  moved: {check.name}: {check.why}")
-    return lines
+    return lines + [f"  moved: {check.name}: {check.why}" for check in moved_cells]
 
 
 def lines_of_failures(outcomes: Iterable[Outcome]) -> list[str]:

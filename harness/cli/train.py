@@ -2,7 +2,7 @@
 
 There is a command for each recipe (`recipes.py`); `run_training` runs it. The command
 `family` trains the members of a registered family of encoders, each by the recipe that
-the family states.
+the family states, and `missing_trainings` those that a run needs.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from __future__ import annotations
 import fnmatch
 import inspect
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,13 +19,18 @@ import typer
 
 from harness.assets.places import Places
 from harness.cli import options as opt
-from harness.cli.parsing import command_group, flattened
+from harness.cli.parsing import Command, Commands, flattened
 from harness.cli.recipes import RECIPES, Recipe, Threads, command_line, option_of
+from harness.core.errors import HarnessError
 from harness.core.files import make_folder
 from harness.core.interfaces import Trained
 from harness.core.progress import progress_on
+from harness.encoders.native import bypass_note
 from harness.encoders.trained import FamilyConfig
-from harness.registry import Registry, look_up
+from harness.encoders.transformer import TransformerConfig
+from harness.evaluation.parallel import Training
+from harness.evaluation.select import PlannedCell
+from harness.registry import look_up
 from harness.resolve import Resolver
 
 # From a recipe to a checkpoint
@@ -35,26 +41,23 @@ def commands(action: Callable[[Recipe], Any]) -> typer.Typer:
 
     A command makes the recipe of its options and returns `action(recipe)`.
     """
-    app = command_group(
-        "Train a checkpoint that sentence-transformers loads, too. The same "
-        "command resumes a training that was interrupted."
+    app = typer.Typer(
+        help="Train a checkpoint that sentence-transformers loads, too. The same "
+        "command resumes a training that was interrupted.",
+        cls=Commands,
+        no_args_is_help=True,
+        add_completion=False,
+        rich_markup_mode=None,
     )
     for name, recipe_class in RECIPES.items():
-        command = flattened(_command_of(recipe_class, action))
-        app.command(name, help=inspect.getdoc(recipe_class))(command)
+
+        def command(recipe: Recipe) -> Any:
+            return action(recipe)
+
+        command.__annotations__["recipe"] = recipe_class
+        help_text = inspect.getdoc(recipe_class)
+        app.command(name, cls=Command, help=help_text)(flattened(command))
     return app
-
-
-def _command_of(
-    recipe_class: type[Recipe], action: Callable[[Recipe], Any]
-) -> Callable[[Recipe], Any]:
-    """The command of a recipe: a function of its own, whose annotation names the recipe."""
-
-    def command(recipe: Recipe) -> Any:
-        return action(recipe)
-
-    command.__annotations__["recipe"] = recipe_class
-    return command
 
 
 def run_training(recipe: Recipe) -> None:
@@ -62,20 +65,19 @@ def run_training(recipe: Recipe) -> None:
     # The folder is looked up here, before torch is imported, so that an unknown name is
     # refused at once.
     _ = recipe.start_folder
-    if recipe.bypass_note:
-        opt.note(f"Note: {recipe.bypass_note}")
+    _note_untrained_modules(recipe)
     make_folder(recipe.out.absolute().parent, "--out", to_write=True)
-    prepared = recipe.prepare()
+    training, data_digests = recipe.prepare()
     from harness.training.finetune import finetune
 
     with progress_on(sys.stderr) as bar:
         curve = finetune(
-            prepared.training,
+            training,
             recipe.start_folder,
             recipe.out,
             bar,
             seed=recipe.seed,
-            data=prepared.data_digests,
+            data=data_digests,
             command=command_line(recipe),
             dev=recipe.dev_set,
             half=recipe.half,
@@ -85,6 +87,18 @@ def run_training(recipe: Recipe) -> None:
         step, score = curve.best
         line += f", best on {recipe.dev}: {score:.2f} at step {step}"
     opt.say(line)
+
+
+def _note_untrained_modules(recipe: Recipe) -> None:
+    """Note modules of the folder to start from, such as its own pooling, that are not trained."""
+    if not recipe.starts_from_folder:
+        return
+    config = TransformerConfig(name=recipe.start_name, repo="")
+    pooling = vars(recipe)["pooling"]
+    remedy = f"`{pooling}` of the transformer alone is trained; --pooling takes another"
+    note = bypass_note(config, Path(recipe.start), [pooling], remedy)
+    if note:
+        opt.note(f"Note: {note}")
 
 
 def recipe_from(words: str, out: Path, **options: object) -> Recipe:
@@ -122,27 +136,22 @@ def family(
     They are written where runs look for them. An interrupted training is resumed.
     """
     resolver = Resolver.from_options(folders.places(), encoder or [])
-    for config in named_families(names, resolver.registry):
-        members = [config.member(seed) for seed in range(seeds)]
-        untrained = [
-            member for member in members if not resolver.places.has_encoder(member)
-        ]
-        for member in untrained:
-            train_member(member.name, member.source, resolver.places, threads)
-        if not untrained:
-            opt.say(f"{config.name}: all {seeds} seeds are here already")
-
-
-def named_families(patterns: Sequence[str], registry: Registry) -> list[FamilyConfig]:
-    """The families that names and globs select, each once. Raises UsageError."""
+    places = resolver.places
     families: dict[str, FamilyConfig] = {}
-    for name, config in registry.encoders.items():
+    for name, config in resolver.registry.encoders.items():
         if isinstance(config, FamilyConfig):
             families[name] = config
-    names: list[str] = []
-    for pattern in patterns:
-        names += fnmatch.filter(families, pattern) or [pattern]
-    return [look_up("family", name, families) for name in dict.fromkeys(names)]
+    named: dict[str, None] = {}  # each once, in order
+    for pattern in names:
+        named.update(dict.fromkeys(fnmatch.filter(families, pattern) or [pattern]))
+    chosen = [look_up("family", name, families) for name in named]
+    for config in chosen:
+        members = [config.member(seed) for seed in range(seeds)]
+        untrained = [member for member in members if not places.has_encoder(member)]
+        for member in untrained:
+            train_member(member.name, member.source, places, threads)
+        if not untrained:
+            opt.say(f"{config.name}: all {seeds} seeds are here already")
 
 
 def train_member(
@@ -156,4 +165,44 @@ def train_member(
 
 
 trainings = commands(run_training)
-trainings.command()(flattened(family))
+trainings.command(cls=Command)(flattened(family))
+
+
+# Trainings of a run
+
+
+def missing_trainings(planned: Iterable[PlannedCell], places: Places) -> list[Training]:
+    """The trainings of encoders that these cells need and that are missing.
+
+    Only members of families with `on_the_spot` are trained: these families start from
+    files that come with the harness, and take little time.
+    """
+    encoder_by_source = {cell.encoder.source: cell.encoder for cell in planned}
+    # A worker may have been started in another folder.
+    absolute_places = places.absolute()
+    missing = []
+    for source, encoder in encoder_by_source.items():
+        if not isinstance(source, Trained) or not source.on_the_spot:
+            continue
+        if not places.has_encoder(encoder):
+            train = partial(_train_alone, encoder.name, source, absolute_places)
+            missing.append(Training(encoder=encoder, train=train))
+    return missing
+
+
+def _train_alone(name: str, source: Trained, places: Places) -> HarnessError | None:
+    """Train a member with one thread. Returns the error of a training that failed.
+
+    The order of sums depends on the number of threads, and a training amplifies the
+    difference: with one, a run in one process and a run in many make the same encoders.
+    """
+    import torch
+
+    threads = torch.get_num_threads()
+    try:
+        train_member(name, source, places, threads=1)
+    except HarnessError as error:
+        return error
+    finally:
+        torch.set_num_threads(threads)
+    return None

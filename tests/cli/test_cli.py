@@ -148,11 +148,9 @@ def test_a_run_measures_says_and_keeps(toys, tmp_path):
     lines = measured.splitlines()
     assert len(lines) == 5  # mean, cls, centre, and stretch with two seeds
     assert lines[0].startswith("fake.cls on toy, seed 0: Spearman ")
-    assert lines[0].endswith(" -> runs/records/fake/fake.cls/toy/seed-0.json")
-    assert all(Path(tmp_path, line.partition(" -> ")[2]).is_file() for line in lines)
-    assert (
-        len(table.splitlines()) == 2 + 4 + 1
-    )  # a head, a row a method, and where they lie
+    _, _, *rows, folder = table.splitlines()
+    assert len(rows) == 4 * 2  # the name of a method, and its score
+    assert folder == "records: runs"
     assert len(list(Store(tmp_path / "runs").records())) == 5
 
 
@@ -426,6 +424,41 @@ def test_a_missing_asset_fails_a_reproduction_only_if_strict(
     answer = toys("reproduce -m fake.mean -t toy", *strict)
     assert answer.status == status
     assert "cells: 1 asset missing" in answer.out
+
+
+@pytest.mark.parametrize("command", ["reproduce --limit 12 --jobs 1", "reproduce"])
+def test_a_limited_reproduction_is_kept_apart_and_says_what_it_lacks(
+    toys, tmp_path, command
+):
+    answer = toys(f"{command} -m fake.mean -t toy")
+    assert answer.status == 0
+    assert "cells: 1 measured" in answer.out
+    assert "The measured cell has no published number." in answer.out
+    is_limited = "--limit" in command
+    assert (tmp_path / "runs" / "LEADERBOARD.md").exists() == (not is_limited)
+    limited = tmp_path / "runs/limit-12/records/fake/fake.mean/toy.limit-12"
+    assert limited.is_dir() == is_limited
+
+
+def test_a_second_reproduction_of_what_is_carried_changes_no_file_and_says_so(
+    call, tmp_path, monkeypatch, few_packaged_results
+):
+    shutil.copytree(few_packaged_results / "papers", tmp_path / "results" / "papers")
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
+    command = (
+        "reproduce -m glove-mini.mean glove-mini.mean+sn@target -t mini-qnli sts-b"
+    )
+    first = call(command)
+    assert first.status == 0
+    assert "cells: 2 asset missing, 2 measured" in first.out
+    assert "  2 asset missing: harness fetch sts-raw" in first.out
+    before = snapshot(tmp_path)
+    second = call(command)
+    assert second.status == 0
+    assert "cells: 2 done, 2 asset missing" in second.out
+    tables = "tables: runs/LEADERBOARD.md, runs/tables, runs/site"
+    assert second.out.endswith(f"{tables}\n")
+    assert snapshot(tmp_path) == before
 
 
 # The gate

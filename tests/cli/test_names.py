@@ -3,7 +3,6 @@
 import re
 import shutil
 from pathlib import Path
-from typing import Annotated
 
 import pytest
 import typer
@@ -13,7 +12,6 @@ from harness.assets.hub import seal, snapshot_of
 from harness.assets.places import packaged
 from harness.cli import app
 from harness.cli.options import usable_device
-from harness.cli.parsing import SeveralValues, repeat_options
 from harness.core import hardware
 from harness.core.interfaces import Hub
 from harness.encoders.module_writer import write_settings
@@ -33,64 +31,27 @@ def measured(out):
 
 # Options
 
-WITH_VALUE = ("-t", "--task", "-m", "--seeds", "-o")
-
 
 @pytest.mark.parametrize(
-    ("typed", "read"),
+    ("typed", "tasks", "methods"),
     [
-        ("-t a b", "-t a -t b"),
-        ("-t a b -m c d e --seeds 2", "-t a -t b -m c -m d -m e --seeds 2"),
-        ("--task=a b", "--task=a --task b"),
-        ("--task a --task b", "--task a --task b"),
-        ("--seeds 2 -t a", "--seeds 2 -t a"),
-        ("-o x -t", "-o x -t"),
+        ("-t a b", ["a", "b"], None),
+        ("-t a b -m c d e --seeds 2", ["a", "b"], ["c", "d", "e"]),
+        ("--task=a b", ["a", "b"], None),
+        ("--task a --task b,c", ["a", "b", "c"], None),
+        ("-m c -t a -o x", ["a"], ["c"]),
     ],
 )
-def test_words_behind_a_repeatable_option_are_its_values(typed, read):
-    assert (
-        list(repeat_options(typed.split(), WITH_VALUE, ("-t", "--task", "-m")))
-        == read.replace("=a --", "=a --").split()
-    )
+def test_words_behind_a_list_are_its_values(typed, tasks, methods):
+    command = typer.main.get_command(app).commands["run"]
+    context = command.make_context("run", typed.split())
+    assert (context.params["task"], context.params["method"]) == (tasks, methods)
 
 
-@pytest.mark.parametrize(
-    ("typed", "read"),
-    [
-        ("--plugin f.py a b -t x y", "--plugin f.py a b -t x -t y"),
-        ("a --plugin f.py b -t x y", "a --plugin f.py b -t x -t y"),
-        ("a b --plugin f.py -t x y", "a b --plugin f.py -t x -t y"),
-        ("-t x a b -t y", "-t x a b -t y"),
-        ("a -t x b -t y z", "a -t x b -t y -t z"),
-        (
-            "--results d --json --task=x a b --task y z",
-            "--results d --json --task=x a b --task y --task z",
-        ),
-        ("-t x -- a b", "-t x -- a b"),
-    ],
-)
-def test_an_option_leaves_the_words_that_the_command_needs(typed, read):
-    two_words = typer.Typer()
-
-    @two_words.command(cls=SeveralValues)
-    def two(
-        first: str,
-        second: str,
-        task: Annotated[list[str], typer.Option("-t", "--task")],
-        plugin: Annotated[list[str], typer.Option()],
-        results: str = "",
-        json: bool = False,
-    ): ...
-
-    command = typer.main.get_command(two_words)
-    assert command.one_value_each(typed.split()) == read.split()
-
-
-def test_a_plug_in_is_one_file_each_time_in_every_command():
-    words = ["--plugin", "one.py", "two.py"]
-    for command in typer.main.get_command(app).commands.values():
-        if isinstance(command, SeveralValues):
-            assert command.one_value_each(words) == words
+def test_every_other_option_takes_one_word_in_every_command():
+    command = typer.main.get_command(app).commands["verify"]
+    words = ["--encoder", "a=b", "one", "two"]
+    assert [*command.make_context("verify", words).params["model"]] == ["one", "two"]
 
 
 # Models and tasks

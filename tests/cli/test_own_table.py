@@ -33,7 +33,7 @@ def call_with_measured_table(call_with_own_table):
     given = ("--encoder", "mine=model", "-m", "mine.mean", "-t", "mini-sts")
     answer = call_with_own_table("run", *given, "-o", "results")
     assert answer.status == 0
-    assert f"published 58.40, differs ({CELL})" in answer.out
+    assert answer.out.split()[-5:-2] == ["58.40", "differs", "mine.t1"]
     return call_with_own_table
 
 

@@ -14,9 +14,9 @@ from typer.testing import CliRunner
 from baselines.sbert import NLI
 from harness.assets.places import Places
 from harness.cli import app
-from harness.cli.execution import missing_trainings
 from harness.cli.plan_text import plan_text
 from harness.cli.recipes import RECIPES, Recipe, command_line
+from harness.cli.train import missing_trainings
 from harness.core import hardware
 from harness.core.digests import sha256_of
 from harness.core.errors import AssetMissing, DataError, UsageError

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from harness.cli.printing import Printer
+from harness.cli.summary import numbers_beside, same_encoders, score_table
 from harness.registry import load_registry
 from harness.results.index import Results
 from harness.results.layout import COMMITTED, papers_of
@@ -96,10 +96,11 @@ def test_each_published_number_is_judged_by_the_copy(copy, tables):
 def test_rows_and_a_run_show_what_is_published(copy, tables):
     [row] = score_rows(Results({("mine.mean", TASK): [copy]}), tables, REGISTRY)
     assert (row.method, row.verdict) == ("mine.mean", "exact")
-    printer = Printer(store=Store(COMMITTED), registry=REGISTRY, tables=tables)
-    printer.records[copy.method, copy.task] = [copy]
-    lines = printer.table().splitlines()[2:]
-    assert len(lines) == len(published(tables))
-    assert all(line.startswith("mine.mean") and "exact" in line for line in lines)
-    [note] = printer.same_encoders()
+    numbers = numbers_beside([copy], tables, REGISTRY)
+    assert len(numbers) == len(published(tables))
+    assert {number.state for number in numbers} == {"exact"}
+    table = score_table({}, numbers).splitlines()
+    assert table[2] == "mine.mean:"
+    assert len(table) == 3 + len(numbers)
+    [note] = same_encoders(numbers)
     assert note.startswith("mine has the weights and tokenizer of minilm: ")

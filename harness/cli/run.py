@@ -1,0 +1,358 @@
+"""`harness run` measures cells; `harness reproduce` also compares them and writes pages.
+
+`run` selects cells by options, measures them and shows their scores. `reproduce` does the
+same, for a profile if no cells are named, and compares what it measured with the
+committed records and the claims of papers. docs/architecture.md has the rooms that both
+go through.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from harness.cli import options as opt
+from harness.cli.first_run import fetch_small_data, next_step
+from harness.cli.plan_text import plan_text
+from harness.cli.selection import Selected, records_folder, select
+from harness.cli.summary import (
+    by_cell,
+    count_in_words,
+    lines_of_differing_numbers,
+    lines_of_failures,
+    lines_of_moves,
+    numbers_beside,
+    same_encoders,
+    score_in_words,
+    score_table,
+)
+from harness.cli.train import missing_trainings
+from harness.core.errors import CACHE_SETTING, AssetMissing, HarnessError, UsageError
+from harness.core.files import make_folder
+from harness.core.progress import progress_on
+from harness.core.types import Progress, Record
+from harness.evaluation.compare import compare_claims, compare_tables
+from harness.evaluation.engines import Engine
+from harness.evaluation.parallel import Part, execute_on
+from harness.evaluation.plan import make_plan
+from harness.evaluation.resampler import Resampler
+from harness.evaluation.run import Outcome, RunContext
+from harness.evaluation.select import PROFILES, PlannedCell, profile
+from harness.gate.drift import compare_record
+from harness.gate.failures import note_outcomes
+from harness.gate.quick_set import make_golden_vectors, promote_run, quick_set
+from harness.gate.rules import read_rules
+from harness.registry import Registry, load_registry, look_up
+from harness.report.build import write_files
+from harness.results.comparisons import write_comparisons
+from harness.results.folder import ResultsFolder
+from harness.results.intervals import write_intervals
+from harness.results.layout import papers_of, readme_of, require_own
+from harness.results.published_tables import load_tables
+from harness.results.records import cell_of
+from harness.results.store import Store
+
+JSON_FIELDS = ("method", "task", "seed", "scores", "pairs", "timings")
+
+
+def run_command(
+    selection: opt.Selection,
+    folders: opt.Folders,
+    execution: opt.Execution,
+    dry_run: Annotated[
+        bool,
+        typer.Option(
+            "--dry-run",
+            help="Only show which cells can run, the work that is left and what is missing.",
+        ),
+    ] = False,
+    gate: Annotated[
+        bool,
+        typer.Option(
+            "--gate",
+            help="Measure what `harness check` compares: golden vectors, and the quick set of "
+            "BASELINE/gate.toml unless -m and -t select others.",
+        ),
+    ] = False,
+    baseline: opt.Baseline = Path("results"),
+    update: Annotated[
+        bool, typer.Option("--update", help="With --gate: promote it to BASELINE.")
+    ] = False,
+    as_json: opt.Json = False,
+) -> None:
+    """Measure methods on tasks.
+
+    When a cell fails, the others still run. The table at the end shows each score beside
+    what BASELINE/papers says is published for it.
+    """
+    names_cells = bool(selection.method and selection.task) or selection.profile
+    names_nothing = not selection.method and not selection.task
+    if not names_cells and not (gate and names_nothing):
+        raise UsageError(
+            "nothing selected: give -m METHOD and -t TASK (harness list shows them), or --profile"
+        )
+    if update and not gate:
+        raise UsageError(
+            "--update goes with --gate; harness reproduce --update promotes all"
+        )
+    if update:
+        require_own("--baseline", baseline)
+    if selection.limit is not None and gate:
+        raise UsageError(
+            "--limit and --gate exclude each other: what is limited is no baseline"
+        )
+    default_cells = cells_of_profile(selection, baseline)
+    if gate:
+        opt.note_packaged(baseline)
+        default_cells = partial(quick_set, committed=baseline)
+    chosen = select(selection, folders, default_cells, execution.quiet)
+    results = records_folder(execution.output, selection.limit)
+    store = Store(results)
+    if dry_run:
+        plan = make_plan(chosen.cells, chosen.loader, store)
+        text = plan_text(plan, opt.terminal_width())
+        opt.say(json.dumps(asdict(plan)) if as_json else text)
+        return
+    tables = load_tables(papers_of(baseline), chosen.registry)
+    line_of = None if execution.quiet else _line_of_cell
+    if as_json:
+        line_of = _json_of_cell
+    engine = execution.engine(selection.device)
+    outcomes = measure(chosen, store, execution, engine, line_of)
+    messages = Counter(outcome.message for outcome in outcomes if outcome.message)
+    for message, count in messages.items():
+        noun = "cell" if count == 1 else "cells"
+        opt.note(f"harness: {message} ({count} {noun})")
+    records = [outcome.record for outcome in outcomes if outcome.record]
+    if records and not as_json:
+        numbers = numbers_beside(records, tables, chosen.registry)
+        opt.say(f"\n{score_table(by_cell(records), numbers)}\nrecords: {results}")
+        for line in same_encoders(numbers):
+            opt.note(line)
+    if gate:
+        make_golden_vectors(chosen.cells, chosen.loader.places, results)
+    if update:
+        changed = promote_run(outcomes, results, baseline)
+        opt.say(f"promoted: {changed} records and vectors of {baseline}")
+    raise typer.Exit(exit_status_of(outcomes))
+
+
+def reproduce_command(
+    selection: opt.Selection,
+    folders: opt.Folders,
+    execution: opt.Execution,
+    baseline: opt.Baseline = Path("results"),
+    update: Annotated[
+        bool, typer.Option("--update", help="Promote what was measured to BASELINE.")
+    ] = False,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="A missing asset is an error (status 3).")
+    ] = False,
+) -> None:
+    """Measure everything possible, compare with the baseline, write tables."""
+    opt.require_folder("--baseline", baseline)
+    if update:
+        require_own("--baseline", baseline)
+    if selection.limit is not None and update:
+        raise UsageError(
+            "--limit and --update exclude each other: what is limited is no baseline"
+        )
+    profile_cells = cells_of_profile(selection, baseline)
+    is_first_run = selection.profile == "first"
+    if is_first_run:
+        folders = fetch_small_data(folders, load_registry())
+    chosen = select(selection, folders, profile_cells, execution.quiet)
+    committed = ResultsFolder(baseline, chosen.registry)
+    output = records_folder(execution.output, selection.limit)
+    runs = committed.reopen(output)
+    if not execution.quiet:
+        done_cells = None if execution.overwrite else runs.store
+        plan = make_plan(chosen.cells, chosen.loader, done_cells)
+        opt.say(plan_text(plan, opt.terminal_width()))
+
+    tables = runs.tables
+    engine = execution.engine(selection.device)
+    outcomes = measure(chosen, runs.store, execution, engine)
+    if selection.limit is None:
+        _compare_rows(chosen, runs, committed, engine)
+    records = [outcome.record for outcome in outcomes if outcome.record]
+    rules = read_rules(baseline)
+    checks = [compare_record(record, committed.records, rules) for record in records]
+    numbers = numbers_beside(records, tables, chosen.registry)
+    if numbers:
+        opt.say(f"\n{score_table({}, numbers)}")
+    if records:
+        opt.say(f"\n{count_in_words(numbers, len(records))}")
+    statuses = Counter(outcome.status for outcome in outcomes)
+    counts = [f"{count:,} {status}" for status, count in statuses.items()]
+    lines = [
+        *lines_of_differing_numbers(numbers, output),
+        f"cells: {', '.join(counts) or 'none'}",
+        *lines_of_moves(checks, baseline),
+        *lines_of_failures(outcomes),
+    ]
+    finished_run = committed.reopen(output)  # with the records of this run
+    if records:
+        write_files(finished_run, None)
+        lines.append(f"tables: {output}/LEADERBOARD.md, {output}/tables, {output}/site")
+    if update:
+        promoted_count = promote(records, finished_run, committed)
+        pages = write_files(committed.reopen(baseline), readme_of(baseline))
+        lines.append(
+            f"promoted: {promoted_count} records, {len(pages)} generated files rewritten"
+        )
+    if is_first_run and numbers:
+        lines += next_step(finished_run, folders.places(), chosen.registry)
+    for line in lines:
+        opt.say(line)
+    if not update and any(check.moved for check in checks):
+        raise typer.Exit(1)
+    status = exit_status_of(outcomes)
+    if status == AssetMissing.exit_status and not strict:
+        status = 0
+    raise typer.Exit(status)
+
+
+# The steps of both
+
+
+def cells_of_profile(
+    selection: opt.Selection, baseline: Path
+) -> Callable[[Registry], tuple[PlannedCell, ...]]:
+    """A function that gives the cells of the options' profile, or of `all`, for a registry.
+
+    `baseline` is the results folder whose papers the profile `papers` reads. Raises
+    UsageError if there is no such profile, or the options name cells, too.
+    """
+    if selection.profile is not None and (selection.method or selection.task):
+        raise UsageError(
+            "--profile chooses the cells, and so do -m and -t: give one of them"
+        )
+    name = "all" if selection.profile is None else selection.profile
+    look_up("profile", name, dict.fromkeys(PROFILES))
+    return partial(
+        profile, name=name, papers=papers_of(baseline), seeds=selection.seeds
+    )
+
+
+def measure(
+    chosen: Selected,
+    store: Store,
+    execution: opt.Execution,
+    engine: Engine,
+    line_of: Callable[[Record], str] | None = None,
+) -> list[Outcome]:
+    """Measure cells with a bar on stderr.
+
+    A file in the folder of the store tells `harness check` which cells did not run.
+
+    Args:
+        chosen: The cells, and what loads their texts.
+        store: Where their records go.
+        execution: The options of the run.
+        engine: The processes that measure.
+        line_of: The line that is printed of each record when its cell is done; None
+            prints none.
+
+    Returns:
+        The outcome of every cell of this part of the run.
+    """
+    part = Part.parse(execution.shard)
+    cells = part.cells(chosen.cells)
+    if not cells:
+        opt.note(f"part {execution.shard} has no cell")
+        return []
+    places = chosen.loader.places
+    make_folder(store.folder, "--output")
+    make_folder(places.cache, CACHE_SETTING)
+    trainings = missing_trainings(cells, places)
+    bar = nullcontext(Progress()) if execution.quiet else progress_on(sys.stderr)
+    outcomes: list[Outcome] = []
+    try:
+        with bar as progress:
+            context = RunContext(
+                chosen.loader,
+                store,
+                progress,
+                overwrite=execution.overwrite,
+                min_coverage=execution.min_coverage,
+            )
+            for outcome in execute_on(engine, cells, context, part, trainings):
+                outcomes.append(outcome)
+                if line_of is not None and outcome.record is not None:
+                    opt.say(line_of(outcome.record))
+    finally:  # also after an interruption, before which not all cells were reached
+        reached = {outcome.cell for outcome in outcomes}
+        unreached = [cell.address for cell in cells if cell.address not in reached]
+        note_outcomes(store.folder, outcomes, unreached)
+    return outcomes
+
+
+def _line_of_cell(record: Record) -> str:
+    """As in `minilm.mean on sts-b, seed 0: Spearman 82.03`."""
+    return f"{cell_of(record)}: {score_in_words(record)}"
+
+
+def _json_of_cell(record: Record) -> str:
+    """A record as an object for a program."""
+    return json.dumps({name: getattr(record, name) for name in JSON_FIELDS})
+
+
+def exit_status_of(outcomes: Iterable[Outcome]) -> int:
+    """The exit status of a run."""
+    return opt.worst_status(outcome.exit_status for outcome in outcomes)
+
+
+# What a reproduction adds
+
+
+def _compare_rows(
+    chosen: Selected, runs: ResultsFolder, committed: ResultsFolder, engine: Engine
+) -> None:
+    """Compare the rows of tables and the methods of claims, and store the comparisons.
+
+    A committed comparison of the same records is taken as it is.
+    """
+    try:
+        with progress_on(sys.stderr) as progress:
+            resampler = Resampler(runs, chosen.loader, progress, engine)
+            # The run's own comparisons replace the committed ones.
+            if committed.claims is not None:
+                known_intervals = {**committed.intervals, **runs.intervals}
+                intervals = compare_claims(committed.claims, resampler, known_intervals)
+                write_intervals(runs.path, intervals)
+            known_comparisons = {**committed.comparisons, **runs.comparisons}
+            for table in compare_tables(resampler, known_comparisons):
+                write_comparisons(runs.path, table)
+    except HarnessError as error:
+        opt.note(f"harness: rows were not compared: {error}")
+
+
+def promote(
+    records: Sequence[Record], runs: ResultsFolder, committed: ResultsFolder
+) -> int:
+    """Write what was measured to the committed folder; records that agree stay as they are.
+
+    A comparison of rows replaces the committed one only if it has all methods of the
+    committed one that still have records. Returns the number of records that were
+    written.
+    """
+    recorded_methods = set(committed.records.methods)
+    for name, comparison in runs.comparisons.items():
+        methods_to_keep: set[str] = set()
+        committed_comparison = committed.comparisons.get(name)
+        if committed_comparison is not None:
+            methods_to_keep = recorded_methods & committed_comparison.averages.keys()
+        if methods_to_keep <= comparison.averages.keys():
+            write_comparisons(committed.path, comparison)
+    write_intervals(committed.path, runs.intervals)
+    return committed.store.promote(records)
