@@ -1,36 +1,33 @@
-"""Boards: tables of methods by tasks, which the leaderboard and the page of results show.
+"""Boards: tables of methods by tasks, for the leaderboard, encoders and the page of results.
 
 A board has the seven STS tasks with their average under one scoring, or the columns of
-one section apart from them. Its rows are in groups by the size of the encoder, the
-papers' size first, and within a group the best method is first.
+one section apart from them. Models of the papers' size come first, and among encoders of
+one size the best method.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
 
 from harness.core.hardware import base_name
 from harness.core.metrics import metric_of
 from harness.core.scores import ScorePath
-from harness.core.types import LeaderboardColumn, Section, Task, is_transductive
-from harness.registry import Registry
+from harness.core.types import Record, Section, is_transductive
 from harness.report.coverage import coverage_notes
 from harness.report.papers import DAGGER
-from harness.report.table import HEADING, ShownCell, ShownColumn, ShownRow, ShownTable
-from harness.results.costs import milliseconds, shared_the_machine
-from harness.results.encoder_sizes import EncoderSize
-from harness.results.index import CellName, Results, encoder_of_method
-from harness.results.scorings import (
-    MethodRow,
-    Scoring,
-    best_first,
-    columns_of_section,
-    rows_of_columns,
-    seven_values,
+from harness.report.table import (
+    HEADING,
+    MISSING_NUMBER,
+    ShownCell,
+    ShownColumn,
+    ShownRow,
+    ShownTable,
 )
-from harness.results.verdict import CellState
+from harness.results.encoder_sizes import EncoderSize
+from harness.results.folder import ResultsFolder
+from harness.results.index import Results, Value, average, encoder_of_method
+from harness.results.scorings import Scoring
 
 # The sections apart from the seven tasks, with their titles and introductions.
 SECTIONS: Mapping[Section, tuple[str, str]] = {
@@ -49,177 +46,202 @@ SECTIONS: Mapping[Section, tuple[str, str]] = {
         "classifier.",
     ),
 }
+AVERAGE = "Avg."
 TIE_MARK = "≈"
-SHARED_MACHINE_MARK = "‡"  # of a cost that other processes may have raised
+SEED_0_COMPARED = (
+    "≈ compares seed 0 of each row over test items; averages are means over all seeds."
+)
+SEEDS_COMPARED = "≈ compares means over seeds, test items and seeds resampled together."
+NOT_COMPARED = (
+    "Neighbouring rows of this table were not compared, so no row is marked ≈."
+)
 
-Sizes = Mapping[str, EncoderSize]  # by the name of the encoder
-# Further columns: the text for a method, by the heading.
-FactColumns = Mapping[str, Callable[[str], str]]
-
-
-@dataclass(frozen=True)
-class Board:
-    """A table of methods, and the measured cells that it shows."""
-
-    table: ShownTable
-    cells: Sequence[CellName]
-
-    @property
-    def methods(self) -> list[str]:
-        """The methods, from top to bottom."""
-        return [row.key for row in self.table.rows if row.kind != HEADING]
+# The scores of each column by its heading: task and path. Several are averaged.
+Columns = Mapping[str, Sequence[tuple[str, ScorePath]]]
+FACTS = (
+    "Dim.",
+    "Rank",
+    "Params",
+    "ms / sentence",
+)  # further columns of the seven tasks
 
 
-def sts_board(
-    results: Results,
-    methods: Sequence[str],
-    scoring: Scoring,
-    sizes: Sizes,
-    *,
-    facts: FactColumns | None = None,
-    tied: Collection[str] = (),
-) -> Board | None:
+def seven_tasks(
+    methods: Sequence[str], scoring: Scoring, folder: ResultsFolder, encoder: str = ""
+) -> ShownTable | None:
     """The seven tasks and their average; None where no method has any of them.
 
     Args:
-        results: The records.
         methods: The methods to choose from.
         scoring: How the tasks are scored.
-        sizes: The sizes of the encoders.
-        facts: Further columns.
-        tied: The methods that are not distinguishable from the row above.
+        folder: The results.
+        encoder: The encoder of all methods. A row is marked as tied with the one above
+            if the stored comparisons of the encoder were made with the same averages.
     """
-    rows = []
-    for method in methods:
-        values = seven_values(results, method, scoring)
-        if any(value.mean is not None for value in values):
-            rows.append(MethodRow(method, values))
-    if not rows:
-        return None
-    rows = best_first(rows, column=-1)
-    columns = [
-        ShownColumn(label, key=_score_key(task, scoring.path))
-        for label, task in scoring.tasks_by_label.items()
-    ]
-    columns.append(ShownColumn("Avg."))
+    columns: dict[str, Sequence[tuple[str, ScorePath]]] = {
+        label: [(task, scoring.path)] for label, task in scoring.tasks_by_label.items()
+    }
+    columns[AVERAGE] = [score for [score] in columns.values()]
+    rows = _best_first(_rows(columns, methods, folder.records), column=-1)
+    averages = {
+        method: values[-1].mean
+        for method, values in rows.items()
+        if values[-1].mean is not None
+    }
+    compared = folder.comparisons.get(f"{encoder}.{scoring.id}")
+    tied: set[str] = set()
+    remark = NOT_COMPARED if encoder and len(averages) > 1 else ""
+    if compared is not None and compared.hold_for(averages):
+        tied = compared.indistinguishable
+        remark = SEEDS_COMPARED if compared.over_seeds else SEED_0_COMPARED
     text = "SentEval text" if scoring.text == "senteval" else "raw text"
-    title = f"{scoring.correlation.capitalize()}, `{scoring.aggregation}`, {text}"
-    coverage = coverage_notes(
-        results, [row.method for row in rows], scoring.tasks_by_label
+    return _board(
+        scoring.id,
+        f"{scoring.correlation.capitalize()}, `{scoring.aggregation}`, {text}",
+        columns,
+        rows,
+        folder,
+        facts={name: _facts(name, scoring, folder.records) for name in rows},
+        tied=tied,
+        remark=remark,
     )
-    return _board(scoring.id, title, "", coverage, columns, rows, sizes, facts, tied)
 
 
 def section_board(
-    section: Section,
-    results: Results,
-    registry: Registry,
-    methods: Sequence[str],
-    sizes: Sizes,
-) -> Board | None:
-    """A section apart from the seven tasks; None where no method has a value."""
-    columns_of_tasks = columns_of_section(section, registry.tasks.values())
-    rows = rows_of_columns(columns_of_tasks, results, methods)
-    if not rows:
-        return None
-    if section != "other":  # whose tasks are of several kinds
-        rows = best_first(rows, column=0)
-    title, about = SECTIONS[section]
-    sentences = [about] if about else []
-    legend_cells: list[CellName] = []
-    columns = []
-    for task, column in columns_of_tasks:
-        path = column.score or metric_of(task).main_score
-        columns.append(ShownColumn(column.heading, key=_score_key(task.name, path)))
-        method = _method_of_legend(results, task, column)
-        if method is not None:
-            values = {
-                name: results.value(method, task.name, name)
-                for name in column.legend_scores
-            }
-            sentences.append(column.legend.format(**values))
-            legend_cells.append((method, task.name))
-    tasks = {column.heading: task.name for task, column in columns_of_tasks}
-    coverage = coverage_notes(results, [row.method for row in rows], tasks)
-    about = " ".join(sentences)
-    board = _board(section, title, about, coverage, columns, rows, sizes)
-    return Board(board.table, [*board.cells, *legend_cells])
+    name: Section, methods: Sequence[str], folder: ResultsFolder
+) -> ShownTable | None:
+    """The main scores of a section's tasks, then their other scores; None without a row."""
+    title, about = SECTIONS[name]
+    legends = [about]
+    main_columns: dict[str, Sequence[tuple[str, ScorePath]]] = {}
+    other_columns: dict[str, Sequence[tuple[str, ScorePath]]] = {}
+    for task in folder.registry.tasks.values():
+        for column in task.columns:
+            if column.section == name:
+                columns = other_columns if column.score else main_columns
+                path = column.score or metric_of(task).main_score
+                columns[column.heading] = [(task.name, path)]
+                legends.append(
+                    _legend(column.legend, column.legend_scores, task.name, folder)
+                )
+    columns = main_columns | other_columns
+    rows = _rows(columns, methods, folder.records)
+    if name != "other":  # whose tasks are of several kinds
+        rows = _best_first(rows, column=0)
+    about = " ".join(filter(None, legends))
+    return _board(name, title, columns, rows, folder, about=about)
+
+
+def _legend(
+    legend: str, scores: Sequence[str], task: str, folder: ResultsFolder
+) -> str:
+    """A legend with the scores of the first method that has all of them; else empty."""
+    for method in folder.records.by_task.get(task, ()):
+        values = {name: folder.records.value(method, task, name) for name in scores}
+        if all(value.mean is not None for value in values.values()):
+            return legend.format(**values)
+    return ""
+
+
+def _rows(
+    columns: Columns, methods: Sequence[str], results: Results
+) -> dict[str, Sequence[Value]]:
+    """The values of each method in the columns, of those that have any."""
+    rows: dict[str, Sequence[Value]] = {}
+    for method in methods:
+        values = []
+        for scores in columns.values():
+            of_tasks = [results.value(method, task, *path) for task, path in scores]
+            values.append(of_tasks[0] if len(of_tasks) == 1 else average(of_tasks))
+        if any(value.mean is not None for value in values):
+            rows[method] = values
+    return rows
+
+
+def _best_first(
+    rows: Mapping[str, Sequence[Value]], column: int
+) -> dict[str, Sequence[Value]]:
+    """Rows by their value in a column; those without one come last, in their order."""
+
+    def order(row: tuple[str, Sequence[Value]]) -> float:
+        mean = row[1][column].mean
+        return math.inf if mean is None else -mean
+
+    return dict(sorted(rows.items(), key=order))
 
 
 def _board(
     key: str,
     title: str,
-    about: str,
-    coverage: str,
-    columns: Sequence[ShownColumn],
-    rows: Iterable[MethodRow],
-    sizes: Sizes,
-    facts: FactColumns | None = None,
+    columns: Columns,
+    rows: Mapping[str, Sequence[Value]],
+    folder: ResultsFolder,
+    *,
+    about: str = "",
+    facts: Mapping[str, Sequence[str]] | None = None,
     tied: Collection[str] = (),
-) -> Board:
-    """A board of rows that are in order within their groups."""
-    facts = facts or {}
+    remark: str = "",
+) -> ShownTable | None:
+    """A board of ordered rows, the largest models first, each size below its heading."""
+    if not rows:
+        return None
     rows_by_size: dict[EncoderSize, list[ShownRow]] = {size: [] for size in EncoderSize}
-    cells: list[CellName] = []
-    for method, values in rows:
+    for method, values in rows.items():
         mark = f" {DAGGER}" if is_transductive(method) else ""
         if method in tied:
             mark += f" {TIE_MARK}"
-        texts = [ShownCell(str(value)) for value in values]
-        texts += [ShownCell(fact(method)) for fact in facts.values()]
-        row = ShownRow([ShownCell(f"`{method}`", mark=mark), *texts], key=method)
-        rows_by_size[sizes[base_name(encoder_of_method(method))]].append(row)
-        tasks = [column.key.partition("/")[0] for column in columns if column.key]
-        cells += [(method, task) for task in tasks]
+        texts = [*map(str, values), *(facts[method] if facts else ())]
+        cells = [ShownCell(f"`{method}`", mark=mark), *map(ShownCell, texts)]
+        size = folder.encoder_sizes[base_name(encoder_of_method(method))]
+        rows_by_size[size].append(ShownRow(cells, key=method))
     groups = {size: group for size, group in rows_by_size.items() if group}
-    all_rows: list[ShownRow] = []
+    shown_rows: list[ShownRow] = []
     for size, group in groups.items():
         if len(groups) > 1:
-            all_rows.append(ShownRow([ShownCell(size.heading)], HEADING))
-        all_rows += group
-    table = ShownTable(
-        columns=[
-            ShownColumn("method", is_text=True),
-            *columns,
-            *map(ShownColumn, facts),
-        ],
-        rows=all_rows,
+            shown_rows.append(ShownRow([ShownCell(size.heading)], HEADING))
+        shown_rows += group
+    headings = [ShownColumn("method", is_text=True)]
+    tasks = {}
+    for heading, scores in columns.items():
+        task, path = scores[0]
+        is_average = len(scores) > 1
+        score = "" if is_average else f"{task}/{'.'.join(path)}"
+        headings.append(ShownColumn(heading, key=score))
+        if not is_average:
+            tasks[heading] = task
+    coverage = coverage_notes(folder.records, list(rows), tasks)
+    return ShownTable(
+        columns=[*headings, *map(ShownColumn, FACTS if facts else ())],
+        rows=shown_rows,
         title=title,
         about=about,
-        notes=[coverage] if coverage else [],
+        notes=[note for note in (coverage, remark) if note],
         key=key,
     )
-    return Board(table, cells)
 
 
-def _score_key(task: str, path: ScorePath) -> str:
-    """A task and the path of its score: `sts12/spearman.all`."""
-    return f"{task}/{'.'.join(path)}"
+def _facts(method: str, scoring: Scoring, results: Results) -> list[str]:
+    """Dimensions, rank of the fitted map and parameters, and what a sentence takes.
 
-
-def _method_of_legend(
-    results: Results, task: Task, column: LeaderboardColumn
-) -> str | None:
-    """The first method that has every score that a column's legend names; None without a legend."""
-    if not column.legend:
-        return None
-    for method in results.by_task.get(task.name, ()):
-        values = [
-            results.value(method, task.name, name) for name in column.legend_scores
-        ]
-        if all(value.mean is not None for value in values):
-            return method
-    return None
-
-
-def cost_in_words(results: Results, scoring: Scoring, method: str) -> str:
-    """Milliseconds a sentence with two significant digits, or why there are none."""
-    cost = milliseconds(results, method, scoring)
-    if cost is None:
-        tasks = scoring.tasks_by_label.values()
-        is_measured = any((method, task) in results.by_cell for task in tasks)
-        return "not timed" if is_measured else CellState.NOT_RUN
-    decimals = max(0, 1 - math.floor(math.log10(cost)))
-    is_shared = shared_the_machine(results, method, scoring)
-    mark = f" {SHARED_MACHINE_MARK}" if is_shared else ""
-    return f"{cost:.{decimals}f}{mark}"
+    The time is in milliseconds for each distinct sentence of the seven tasks, of encoding
+    it and applying the method; `not timed` where a record lacks a clock.
+    """
+    records: list[Record] = []
+    for task in scoring.tasks_by_label.values():
+        records += results.records(method, task)
+    facts = records[0].facts
+    sizes = [str(facts.get(name, MISSING_NUMBER)) for name in ("dimensions", "rank")]
+    parameters = MISSING_NUMBER
+    if "parameters" in facts:
+        parameters = f"{facts['parameters'] / 1e6:.3g}M"
+    seconds = sentences = 0.0
+    for record in records:
+        seconds += record.timings.get("encode", math.nan)
+        seconds += record.timings.get("apply", math.nan)
+        sentences += record.facts.get("distinct_sentences", math.nan)
+    time = "not timed"
+    if seconds > 0 and sentences > 0:
+        milliseconds = 1000 * seconds / sentences
+        decimals = max(0, 1 - math.floor(math.log10(milliseconds)))
+        time = f"{milliseconds:.{decimals}f}"
+    return [*sizes, parameters, time]

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from harness.core.files import file_name, write_atomically
+from harness.core.files import write_atomically
 from harness.report.bibtex import require_entries
 from harness.report.claims import CLAIMS_PAGE, claims_page
-from harness.report.front import Front
-from harness.report.leaderboard import encoder_page, leaderboard
+from harness.report.front import measured_most, missing, tallies
+from harness.report.leaderboard import encoder_file, encoder_page, leaderboard
 from harness.report.markdown import between_markers
 from harness.report.pages import (
     CONFORMANCE_PAGE,
@@ -22,7 +22,7 @@ from harness.report.pages import (
     threads_page,
     traps_page,
 )
-from harness.report.papers import CONTENTS_FILE, contents, paper_page
+from harness.report.papers import paper_page
 from harness.report.pictures import pictures
 from harness.report.render import rendered
 from harness.report.site_page import SITE_PAGE, made_from, site_page
@@ -51,45 +51,23 @@ class SlowFile:
     make: Callable[[], str]
 
 
-Pages = Mapping[Path, "str | SlowFile"]
-
-
-def generated(folder: ResultsFolder, readme: Path | None) -> Pages:
+def generated(
+    folder: ResultsFolder, readme: Path | None
+) -> Mapping[Path, str | SlowFile]:
     """Every generated file of a results folder and of the README, by its path.
 
-    With the README of the harness goes the guide to plug-ins.
+    With the README of the harness goes the guide to plug-ins. A page without its file of
+    questions, or without references, is not made.
     """
     require_entries(folder.tables, folder.papers)
-    pages: dict[Path, str | SlowFile] = {}
-    pages |= _pages(folder)
-    drawn = pictures(folder)
-    for name, picture in drawn.items():
-        draw = partial(getattr, picture, "svg")
-        pages[folder.path / name] = SlowFile(picture.made_from, draw)
-    pages[folder.path / SITE_PAGE] = SlowFile(
-        made_from(folder, drawn), partial(site_page, folder, drawn)
-    )
-    return pages | _parts_of_documents(folder, readme)
-
-
-def _pages(folder: ResultsFolder) -> dict[Path, str]:
-    """The pages of Markdown, and the counts of published numbers.
-
-    A page without its file of questions, or without references, is not made.
-    """
     tables = folder.path / "tables"
-    records, registry = folder.records, folder.registry
-    pages = {
-        folder.path / "LEADERBOARD.md": leaderboard(
-            records, registry, folder.comparisons, Front(folder)
-        )
+    pages: dict[Path, str | SlowFile] = {
+        folder.path / "LEADERBOARD.md": leaderboard(folder)
     }
     for table in folder.tables:
         pages[tables / "papers" / f"{table.id}.md"] = paper_page(table, folder)
-    for encoder, methods in methods_by_encoder(records.methods).items():
-        pages[tables / f"{file_name(encoder)}.md"] = encoder_page(
-            records, registry, encoder, methods, folder.encoder_sizes
-        )
+    for encoder in methods_by_encoder(folder.records.methods):
+        pages[tables / encoder_file(encoder)] = encoder_page(encoder, folder)
     if folder.traps:
         pages[tables / TRAPS_PAGE] = traps_page(folder)
     if folder.claims:
@@ -98,27 +76,34 @@ def _pages(folder: ResultsFolder) -> dict[Path, str]:
         pages[tables / CONFORMANCE_PAGE] = conformance_page(folder)
     if folder.threads:
         pages[tables / THREADS_PAGE] = threads_page(folder)
-    texts = {path: page.text for path, page in pages.items()}
-    texts[tables / "papers" / CONTENTS_FILE] = contents(folder.tables)
     speed = folder.path / QUESTIONS / "speed.toml"
     if speed.exists():
-        texts[tables / SPEED_PAGE] = speed_page(speed)
-    return texts
+        pages[tables / SPEED_PAGE] = speed_page(speed)
+    drawn = pictures(folder)
+    for name, picture in drawn.items():
+        draw = partial(getattr, picture, "svg")
+        pages[folder.path / name] = SlowFile(picture.made_from, draw)
+    make_site = partial(site_page, folder, drawn)
+    pages[folder.path / SITE_PAGE] = SlowFile(made_from(folder, drawn), make_site)
+    if readme is not None and readme.exists():
+        front = rendered(
+            "readme.md",
+            measured_most=measured_most(folder),
+            missing=missing(folder),
+            tallies=tallies(folder),
+        )
+        pages[readme] = _with_part(readme, "leaderboard", front)
+        guide, examples = readme.parent / GUIDE, readme.parent / EXAMPLE_RECORDS
+        if guide.exists() and examples.is_dir():
+            table_of_examples = examples_part(Store(examples), folder.registry)
+            pages[guide] = _with_part(guide, "examples", table_of_examples)
+    return pages
 
 
-def _parts_of_documents(folder: ResultsFolder, readme: Path | None) -> dict[Path, str]:
-    """The README and the guide to plug-ins, with their parts made anew."""
-    if readme is None or not readme.exists():
-        return {}
-    parts = {readme: ("leaderboard", rendered("readme.md", front=Front(folder)))}
-    guide, examples = readme.parent / GUIDE, readme.parent / EXAMPLE_RECORDS
-    if guide.exists() and examples.is_dir():
-        parts[guide] = ("examples", examples_part(Store(examples), folder.registry))
-    documents = {}
-    for path, (name, part) in parts.items():
-        text = path.read_text(encoding="utf-8")
-        documents[path] = between_markers(text, name, part.rstrip())
-    return documents
+def _with_part(document: Path, name: str, part: str) -> str:
+    """A document with its part between the markers of a name made anew."""
+    text = document.read_text(encoding="utf-8")
+    return between_markers(text, name, part.rstrip())
 
 
 def stale_files(folder: ResultsFolder, readme: Path | None) -> list[Path]:
@@ -138,12 +123,6 @@ def stale_files(folder: ResultsFolder, readme: Path | None) -> list[Path]:
     return stale + _strays(folder, pages)
 
 
-def _strays(folder: ResultsFolder, pages: Pages) -> list[Path]:
-    """The files among the tables that would no longer be made."""
-    tables = folder.path / "tables"
-    return [path for path in sorted(tables.rglob("*.*")) if path not in pages]
-
-
 def write_files(folder: ResultsFolder, readme: Path | None) -> list[Path]:
     """Bring every generated file up to date, slow ones too; returns those that changed."""
     pages = generated(folder, readme)
@@ -157,3 +136,9 @@ def write_files(folder: ResultsFolder, readme: Path | None) -> list[Path]:
     for path in strays:
         path.unlink()
     return changed + strays
+
+
+def _strays(folder: ResultsFolder, pages: Mapping[Path, object]) -> list[Path]:
+    """The files among the tables that would no longer be made."""
+    tables = folder.path / "tables"
+    return [path for path in sorted(tables.rglob("*.*")) if path not in pages]

@@ -13,7 +13,7 @@ from statistics import fmean
 from typing import Any
 
 from harness.core.hardware import base_name
-from harness.report.render import Page
+from harness.report.render import rendered
 from harness.report.sentences import (
     aggregation_in_words,
     metric_in_words,
@@ -66,7 +66,7 @@ FINDING_HEAD = (
 SEARCH_HEAD = ("row", "options", "before", "best", "at step", "last loss", "seeds")
 
 
-def claims_page(folder: ResultsFolder) -> Page:
+def claims_page(folder: ResultsFolder) -> str:
     """All claims with their tests, then the searches."""
     groups = claims_by_size(folder.claim_results, folder.encoder_sizes)
     results: list[ClaimResult] = []
@@ -90,7 +90,8 @@ def claims_page(folder: ResultsFolder) -> Page:
             (search, search_table(search, tables)) for search in folder.searches
         ],
     }
-    return Page("claims.md", values, folder.records.select(cells))
+    digest = folder.records.select(cells).digest()
+    return rendered("claims.md", digest=digest, **values)
 
 
 # Groups of claims

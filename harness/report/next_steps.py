@@ -1,21 +1,18 @@
 """Commands that make published numbers measurable: downloads, trainings, runs and searches.
 
 A published number waits for the weights of its encoder, the data of its tasks and its fit
-corpus. One command gets each of them. `commands_for_cell` lists these commands for one
-number, `waiting_numbers` groups all numbers by them, and `best_next_step` chooses what to
-download first.
+corpus. One command gets each of them. `waiting_numbers` groups all numbers by these
+commands, and `best_next_step` chooses what to download first.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from harness.assets.catalogue import Asset
 from harness.assets.places import Places, asset_named, assets_of
 from harness.core.hardware import base_name
-from harness.core.interfaces import EncoderConfig, Hub, Trained
+from harness.core.interfaces import Hub, Trained
 from harness.core.metrics.similarity import CORRELATION_SCORES
 from harness.core.types import MethodId
 from harness.registry import Registry
@@ -76,74 +73,55 @@ def sources_of_records(results: Results, registry: Registry) -> frozenset[str]:
 
 def waiting_numbers(
     reproductions: Iterable[Reproduction], registry: Registry, present: Collection[str]
-) -> Mapping[Commands, int]:
-    """How many published numbers wait for each set of commands, the most first.
+) -> Mapping[Commands, Sequence[PublishedCell]]:
+    """The published numbers that wait for each set of commands, the most numbers first.
 
     They are the numbers that a method and task here reproduce and that were not
-    measured. The arguments are as in `commands_for_cell`.
+    measured. The other arguments are as in `needs_of`.
     """
-    waiting: Counter[Commands] = Counter()
+    waiting: dict[Commands, list[PublishedCell]] = {}
     for reproduction in reproductions:
         if reproduction.state is CellState.NOT_RUN:
-            commands = commands_for_cell(reproduction.cell, registry, present)
+            commands = tuple(sorted(needs_of(reproduction.cell, registry, present)))
             if commands:
-                waiting[commands] += 1
-    return dict(waiting.most_common())
+                waiting.setdefault(commands, []).append(reproduction.cell)
+    return dict(sorted(waiting.items(), key=lambda item: -len(item[1])))
 
 
-def commands_for_cell(
+def needs_of(
     cell: PublishedCell, registry: Registry, present: Collection[str]
-) -> Commands:
-    """The commands that get what a published number needs.
+) -> dict[str, int | None]:
+    """The commands that get what a number needs, with the bytes of each; None where unknown.
 
     Args:
         cell: The published number.
         registry: Methods and tasks by name.
         present: The names of encoders and assets that are there already.
     """
-    return tuple(sorted(_download_sizes(cell, registry, present)))
-
-
-def _download_sizes(
-    cell: PublishedCell, registry: Registry, present: Collection[str]
-) -> Mapping[str, int | None]:
-    """The commands that get what a number needs, with the bytes of each; None where unknown."""
-    asset_names = [
+    needs: dict[str, int | None] = {}
+    names = [
         registry.tasks[task].asset for task in cell.tasks if task in registry.tasks
     ]
-    assets: list[Asset] = []
-    sizes: dict[str, int | None] = {}
     method = compose_method(cell.method, registry)
     if method is not None:
         corpus = registry.corpora.get(method.fit_on or "")
         if corpus is not None:
-            asset_names.append(corpus.asset)
-        if base_name(method.encoder.name) not in present:
-            assets += assets_of(method.encoder)
-            command = _weights_command(method.encoder)
-            if command:
-                source = method.encoder.source
-                sizes[command] = getattr(source, "download_size", None)
-    for name in asset_names:
-        asset = asset_named(name)
-        if name not in present and not asset.embedded:
-            assets.append(asset)
-    for asset in assets:
-        sizes[asset.get] = asset.download_size
-    return sizes
-
-
-def _weights_command(encoder: EncoderConfig) -> str:
-    """The command that gets the weights of an encoder; empty where assets hold all of them."""
-    source = encoder.source
-    if isinstance(source, Trained):
-        return f"harness train family {source.family}"
-    if isinstance(source, Hub):
-        return f"{DOWNLOAD}{source.asset or base_name(encoder.name)}"
-    return ""
-
-
-# The best download
+            names.append(corpus.asset)
+        encoder = method.encoder
+        if base_name(encoder.name) not in present:
+            source = encoder.source
+            if isinstance(source, Trained):
+                needs[f"harness train family {source.family}"] = None
+            elif isinstance(source, Hub):
+                folder = source.asset or base_name(encoder.name)
+                needs[f"{DOWNLOAD}{folder}"] = source.download_size
+            for part in assets_of(encoder):
+                needs[part.get] = part.download_size
+    for name in names:
+        part = asset_named(name)
+        if name not in present and not part.embedded:
+            needs[part.get] = part.download_size
+    return needs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,44 +145,25 @@ def best_next_step(
     """The downloads that make most numbers measurable for each byte; None where none are needed.
 
     Trainings, and files that are got by hand or have no known size, are no downloads.
-    The arguments are as in `commands_for_cell`.
+    The arguments are as in `waiting_numbers`.
     """
-    sizes: dict[str, int | None] = {}
-    cells_by_commands: dict[Commands, list[PublishedCell]] = {}
-    for reproduction in reproductions:
-        cell = reproduction.cell
-        encoder = base_name(encoder_of_method(str(cell.method)))
-        if reproduction.state is CellState.NOT_RUN and encoder not in registry.by_hand:
-            cell_sizes = _download_sizes(cell, registry, present)
-            sizes.update(cell_sizes)
-            commands = tuple(sorted(cell_sizes))
-            cells_by_commands.setdefault(commands, []).append(cell)
+    of_registered_encoders = [
+        reproduction
+        for reproduction in reproductions
+        if base_name(encoder_of_method(reproduction.cell.method or ""))
+        not in registry.by_hand
+    ]
+    waiting = waiting_numbers(of_registered_encoders, registry, present)
     steps = []
-    for commands in cells_by_commands:
-        size = _total_size(commands, sizes)
-        if commands and size is not None:
-            cells = _cells_of_commands(commands, cells_by_commands)
-            steps.append(NextStep(commands=commands, bytes=size, cells=cells))
+    for commands, cells in waiting.items():
+        sizes = needs_of(cells[0], registry, present).values()
+        are_downloads = all(command.startswith(DOWNLOAD) for command in commands)
+        if not are_downloads or not all(sizes):
+            continue
+        measurable: list[PublishedCell] = []
+        for needed, waiting_cells in waiting.items():
+            if set(needed) <= set(commands):
+                measurable += waiting_cells
+        size = sum(size for size in sizes if size is not None)
+        steps.append(NextStep(commands=commands, bytes=size, cells=measurable))
     return max(steps, key=lambda step: len(step.cells) / step.bytes, default=None)
-
-
-def _total_size(commands: Commands, sizes: Mapping[str, int | None]) -> int | None:
-    """The bytes that commands download; None if one is no download or its size is unknown."""
-    total = 0
-    for command in commands:
-        size = sizes[command]
-        if not command.startswith(DOWNLOAD) or not size:
-            return None
-        total += size
-    return total
-
-
-def _cells_of_commands(
-    commands: Commands, cells_by_commands: Mapping[Commands, Sequence[PublishedCell]]
-) -> list[PublishedCell]:
-    """The cells that these commands, or some of them, make measurable."""
-    cells: list[PublishedCell] = []
-    for needed, waiting_cells in cells_by_commands.items():
-        if needed and set(needed) <= set(commands):
-            cells += waiting_cells
-    return cells

@@ -6,13 +6,11 @@ Each is a question to the results folder; `templates` has the words.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
 
 from harness.registry import Registry
 from harness.report.diagnosis import answer_lines
 from harness.report.method_table import MethodTable, columns_of_tasks
-from harness.report.render import Page
+from harness.report.render import rendered
 from harness.report.sentences import signed
 from harness.report.table import MISSING_NUMBER, table_of
 from harness.results.conformance import REFERENCE_TOLERANCE, ReferenceScore
@@ -53,15 +51,11 @@ THREAD_HEAD = (
     "place of the cause",
 )
 
-# Conformance
 
-
-def conformance_page(folder: ResultsFolder) -> Page:
+def conformance_page(folder: ResultsFolder) -> str:
     """A line for each reference, then each with all of its scores."""
     overview = []
-    scores_by_origin: Counter[bool] = (
-        Counter()
-    )  # by whether authors released the program
+    by_origin: Counter[bool] = Counter()  # by whether authors released the program
     cells: list[CellName] = []
     for reference, scores in folder.compared_references:
         program = "a library"
@@ -75,20 +69,21 @@ def conformance_page(folder: ResultsFolder) -> Page:
         overview.append(
             [f"`{reference.file}`", program, len(scores), len(gaps), equal, largest]
         )
-        scores_by_origin[bool(reference.authors_of)] += len(scores)
+        by_origin[bool(reference.authors_of)] += len(scores)
         cells += [score.cell.subject for score in scores]
-    values = {
-        "title": "Conformance",
-        "of_authors": scores_by_origin[True],
-        "of_libraries": scores_by_origin[False],
-        "tolerance": REFERENCE_TOLERANCE,
-        "overview": table_of(REFERENCE_HEAD, overview, texts=2),
-        "references": [
+    return rendered(
+        "conformance.md",
+        title="Conformance",
+        of_authors=by_origin[True],
+        of_libraries=by_origin[False],
+        tolerance=REFERENCE_TOLERANCE,
+        overview=table_of(REFERENCE_HEAD, overview, texts=2),
+        references=[
             (reference, table_of(SCORE_HEAD, map(_score_row, scores), texts=3))
             for reference, scores in folder.compared_references
         ],
-    }
-    return Page("conformance.md", values, folder.records.select(cells))
+        digest=folder.records.select(cells).digest(),
+    )
 
 
 def _score_row(score: ReferenceScore) -> list[str]:
@@ -114,10 +109,7 @@ def _score_row(score: ReferenceScore) -> list[str]:
     ]
 
 
-# Traps
-
-
-def traps_page(folder: ResultsFolder) -> Page:
+def traps_page(folder: ResultsFolder) -> str:
     """All traps with their numbers; a row whose cell was not run says so."""
     traps = []
     cells: list[CellName] = []
@@ -128,63 +120,46 @@ def traps_page(folder: ResultsFolder) -> Page:
             rows.append([row.what, f"`{row.method}`", f"`{row.task}`", score, shown])
         traps.append((trap, table_of(TRAP_HEAD, rows, texts=3)))
         cells += [(row.method, row.task) for row in trap.rows]
-    values = {"title": "Protocol traps", "traps": traps}
-    return Page("traps.md", values, folder.records.select(cells))
+    return rendered(
+        "traps.md",
+        title="Protocol traps",
+        traps=traps,
+        digest=folder.records.select(cells).digest(),
+    )
 
 
-# Threads
+def answer(thread: Thread, folder: ResultsFolder) -> tuple[str, list[str]]:
+    """What `harness explain --mine` answers to a thread, after the place of the known cause.
 
-
-@dataclass(frozen=True)
-class AnsweredThread:
-    """A question of a public thread, and the answer of the harness.
-
-    Attributes:
-        thread: The question, with the cause that is known by now.
-        lines: The answer; none where the numbers are in no table here.
-        place: The rank of the cause in the answer, or why it has none, in words.
+    The place is the rank of the cause in the answer, or why it has none, in words.
     """
-
-    thread: Thread
-    lines: Sequence[str]
-    place: str
-
-
-def answer(thread: Thread, folder: ResultsFolder) -> AnsweredThread:
-    """What `harness explain --mine` answers to a thread."""
     if not thread.row:
-        return AnsweredThread(thread=thread, lines=(), place="no such row")
+        return "no such row", []
     diagnosis = folder.diagnose(thread.row, thread.mine)
     rank = rank_of_cause(thread, diagnosis)
-    place = str(rank)
-    if rank is None:
-        place = "not named"
-    elif thread.cause == UNKNOWN_CAUSE:
+    place = "not named" if rank is None else str(rank)
+    if rank is not None and thread.cause == UNKNOWN_CAUSE:
         place = "answered as unknown"
-    lines = answer_lines(diagnosis, folder.causes, folder.registry)
-    return AnsweredThread(thread=thread, lines=lines, place=place)
+    return place, answer_lines(diagnosis, folder.causes, folder.registry)
 
 
-def threads_page(folder: ResultsFolder) -> Page:
+def threads_page(folder: ResultsFolder) -> str:
     """A table of the threads, then each with its answer."""
-    answers = [answer(thread, folder) for thread in folder.threads]
+    answers = [(thread, *answer(thread, folder)) for thread in folder.threads]
     rows = []
-    for answered in answers:
-        thread = answered.thread
+    for thread, place, _ in answers:
         row, numbers = MISSING_NUMBER, thread.mine
         if thread.row:
             row, numbers = f"`{thread.row}`", f"`{thread.mine}`"
-        rows.append([thread.source, row, numbers, thread.cause, answered.place])
-    values = {
-        "title": "Public threads and their answers",
-        "places": Counter(answered.place for answered in answers),
-        "table": table_of(THREAD_HEAD, rows, texts=len(THREAD_HEAD)),
-        "answers": answers,
-    }
-    return Page("threads.md", values, folder.records)
-
-
-# Example plug-ins
+        rows.append([thread.source, row, numbers, thread.cause, place])
+    return rendered(
+        "threads.md",
+        title="Public threads and their answers",
+        places=Counter(place for _, place, _ in answers),
+        table=table_of(THREAD_HEAD, rows, texts=len(THREAD_HEAD)),
+        answers=answers,
+        digest=folder.records.digest(),
+    )
 
 
 def examples_part(store: Store, registry: Registry) -> str:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from harness.report.markdown import escape, link_to
 from harness.report.sentences import number_of, signed
 from harness.report.table import markdown
-from harness.results.index import Results
 from harness.results.verdict import TOLERANCES
 
 if TYPE_CHECKING:
@@ -20,26 +17,6 @@ if TYPE_CHECKING:
 
 TEMPLATE_FOLDER = Path(__file__).with_name("templates")
 SEVERAL_EMPTY_LINES = re.compile(r"\n{3,}")
-
-
-@dataclass(frozen=True)
-class Page:
-    """A page of Markdown, and the records that its numbers come from.
-
-    Attributes:
-        template: The name of its template.
-        values: What the template is filled with.
-        records: The records, whose digest is the last line.
-    """
-
-    template: str
-    values: Mapping[str, Any]
-    records: Results = field(default_factory=lambda: Results({}))
-
-    @property
-    def text(self) -> str:
-        """The page."""
-        return rendered(self.template, digest=self.records.digest(), **self.values)
 
 
 def rendered(template: str, **values: Any) -> str:

@@ -1,4 +1,4 @@
-"""Ways to score the seven STS tasks, and the columns of the leaderboard's other sections.
+"""Ways to score the seven STS tasks.
 
 The papers score STS12-16, STS-B and SICK-R, and print an average of the seven. They
 differ in text form, correlation and aggregation: a `Scoring` names the three.
@@ -6,14 +6,11 @@ differ in text form, correlation and aggregation: a `Scoring` names the three.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
-from harness.core.metrics import metric_of
 from harness.core.scores import ScorePath
-from harness.core.types import LeaderboardColumn, Section, Task
-from harness.results.index import Results, Value, average, methods_by_encoder
+from harness.results.index import Results, Value, average
 
 # In the order of the columns of the papers (SBERT, SimCSE).
 SEVEN = ("sts12", "sts13", "sts14", "sts15", "sts16", "sts-b", "sick-r")
@@ -85,61 +82,3 @@ def averages(
         if mean is not None:
             means[method] = mean
     return dict(sorted(means.items(), key=lambda item: -item[1]))
-
-
-def complete_encoders(results: Results) -> Mapping[str, Sequence[str]]:
-    """The methods of each encoder that has an average under a compared scoring."""
-    complete: dict[str, Sequence[str]] = {}
-    for encoder, methods in methods_by_encoder(results.methods).items():
-        if any(averages(results, methods, scoring) for scoring in COMPARED_SCORINGS):
-            complete[encoder] = methods
-    return complete
-
-
-LeaderboardColumns = Sequence[tuple[Task, LeaderboardColumn]]
-
-
-class MethodRow(NamedTuple):
-    """A row of a leaderboard: a method and its values, in the order of the columns."""
-
-    method: str
-    values: Sequence[Value]
-
-
-def best_first(rows: Iterable[MethodRow], column: int) -> list[MethodRow]:
-    """Rows by their value in a column; those without a value come last, in their order."""
-
-    def order(row: MethodRow) -> tuple[bool, float]:
-        mean = row.values[column].mean
-        if mean is None:
-            return True, 0.0
-        return False, -mean
-
-    return sorted(rows, key=order)
-
-
-def columns_of_section(section: Section, tasks: Iterable[Task]) -> LeaderboardColumns:
-    """The columns of tasks in a section of the leaderboard: main scores first, then others."""
-    main_columns: list[tuple[Task, LeaderboardColumn]] = []
-    other_columns: list[tuple[Task, LeaderboardColumn]] = []
-    for task in tasks:
-        for column in task.columns:
-            if column.section == section:
-                columns = other_columns if column.score else main_columns
-                columns.append((task, column))
-    return main_columns + other_columns
-
-
-def rows_of_columns(
-    columns: LeaderboardColumns, results: Results, methods: Sequence[str]
-) -> list[MethodRow]:
-    """Methods with their values in the columns; methods without any value are left out."""
-    scores: list[tuple[str, ScorePath]] = []  # the task and path of each column
-    for task, column in columns:
-        scores.append((task.name, column.score or metric_of(task).main_score))
-    rows = []
-    for method in methods:
-        values = [results.value(method, name, *path) for name, path in scores]
-        if any(value.mean is not None for value in values):
-            rows.append(MethodRow(method, values))
-    return rows

@@ -232,7 +232,7 @@ def compare_claims_of_website(page: Page, results: Results) -> Iterator[Comparis
             due: list[list[Cell]] = []
             for claim in map(by_text.__getitem__, table.names):
                 tasks = [claim.counts["as claimed"], len(claim.tasks)]
-                due.append([claim.text, claim.outcome, tasks, None, None])
+                due.append([claim.text, claim.outcome, None, None, tasks])
             yield from page.rows(table, due)
             printed += table.names
     yield page.equal("claims", sorted(printed), sorted(by_text))

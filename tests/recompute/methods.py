@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
 from pages import Cell, Comparison, Page, Rounded, Table, are_printed_as, name_in
 from papers import compare_counts, compare_showcase
-from records import SEVEN, Results, Scores
+from records import SEVEN, Fields, Results, Scores
 
 GOLD = ("gold_edit_distance", "gold_edit_distance_near")
 
@@ -37,14 +37,10 @@ class Protocol:
         return [Rounded(fmean(known))] if len(known) == len(SEVEN) else []
 
 
-# The columns after the average, of a method under a protocol.
-MoreColumns = Callable[[Results, str, Protocol], Sequence[Cell]]
-
-
 def compare_leaderboard(results: Results) -> Iterator[Comparison]:
     """The tables, and the sentence on the scores of gold itself."""
     page = Page(results.folder / "LEADERBOARD.md")
-    yield from compare_methods(page, results.methods, results, cost)
+    yield from compare_methods(page, results.methods, results)
     yield from compare_showcase(page, results)
     yield from compare_counts(page, results)
     heads = {name_in(head) for table in page.tables for head in table.head}
@@ -60,11 +56,11 @@ def compare_encoders(results: Results) -> Iterator[Comparison]:
     for encoder in dict.fromkeys(map(encoder_of, results.methods)):
         page = Page(results.folder / "tables" / f"{encoder.replace(':', '%3A')}.md")
         methods = [m for m in results.methods if encoder_of(m) == encoder]
-        yield from compare_methods(page, methods, results, lambda *_: ())
+        yield from compare_methods(page, methods, results)
 
 
 def compare_methods(
-    page: Page, methods: Sequence[str], results: Results, more_columns: MoreColumns
+    page: Page, methods: Sequence[str], results: Results
 ) -> Iterator[Comparison]:
     """Every table of methods on a page that is about these methods."""
     printed: dict[Protocol, list[str]] = {}
@@ -80,8 +76,7 @@ def compare_methods(
         printed[protocol] = printed.get(protocol, []) + table.names
         due = []
         for method in table.names:
-            more = more_columns(results, method, protocol)
-            due.append(_row_of_seven(table, method, protocol, more, results))
+            due.append(_row_of_seven(method, protocol, results))
         yield from page.rows(table, due)
     for protocol, names in printed.items():
         due_names = _methods_due(methods, protocol, names, results)
@@ -101,19 +96,26 @@ def _protocol_of(title: str) -> Protocol:
     )
 
 
-def _row_of_seven(
-    table: Table,
-    method: str,
-    protocol: Protocol,
-    more: Sequence[Cell],
-    results: Results,
-) -> list[Cell]:
-    """Tasks below their headings; below the others the average, then more columns."""
-    by_task = dict(zip(SEVEN, protocol.scores(results, method), strict=True))
-    others = iter([protocol.average(results, method), *more])
-    heads = [head.lower() for head in table.head[1:]]
-    cells = [by_task[h].numbers if h in by_task else next(others, []) for h in heads]
-    return [method, *cells]
+def _row_of_seven(method: str, protocol: Protocol, results: Results) -> list[Cell]:
+    """The seven tasks and their average, sizes of the encoder, and time for a sentence."""
+    scores = [one.numbers for one in protocol.scores(results, method)]
+    average = protocol.average(results, method)
+    tasks = [results.records.get((method, task), ()) for task in protocol.tasks()]
+    records = [record for task in tasks for record in task]
+    facts = records[0]["facts"]
+    sizes = [[facts[n]] if n in facts else [] for n in ("dimensions", "rank")]
+    parameters = [f"{facts['parameters'] / 1e6:.3g}M"] if "parameters" in facts else []
+    return [method, *scores, average, *sizes, parameters, _time(records)]
+
+
+def _time(records: Sequence[Fields]) -> Sequence[Rounded]:
+    """Milliseconds a sentence, in two digits."""
+    clocks = [r["timings"].get(name) for r in records for name in ("encode", "apply")]
+    sentences = [record["facts"].get("distinct_sentences", 0) for record in records]
+    if None in clocks or not all(sentences) or not sum(clocks):
+        return []
+    milliseconds = 1000 * sum(clocks) / sum(sentences)
+    return [Rounded(milliseconds, max(0, 1 - math.floor(math.log10(milliseconds))))]
 
 
 def _methods_due(
@@ -160,28 +162,3 @@ def _score_of_column(
         return sum(map(are_printed_as, due, printed))
 
     return max(named or results.score_paths, key=equal_cells)
-
-
-def cost(results: Results, method: str, protocol: Protocol) -> Sequence[Cell]:
-    """Milliseconds a sentence, in two digits."""
-    tasks = [results.records.get((method, task), ()) for task in protocol.tasks()]
-    records = [record for task in tasks for record in task]
-    clocks = [r["timings"].get(name) for r in records for name in ("encode", "apply")]
-    sentences = [record["facts"].get("distinct_sentences", 0) for record in records]
-    if not records or None in clocks or not all(sentences) or not sum(clocks):
-        return [[]]
-    milliseconds = 1000 * sum(clocks) / sum(sentences)
-    decimals = max(0, 1 - math.floor(math.log10(milliseconds)))
-    return [[Rounded(milliseconds, decimals)]]
-
-
-def sizes(results: Results, method: str, protocol: Protocol) -> Sequence[Cell]:
-    """Dimensions, rank, and millions of parameters."""
-    of_method = [rows for cell, rows in results.records.items() if cell[0] == method]
-    facts = of_method[0][0]["facts"] if of_method else {}
-    dimensions, rank = (
-        [facts[name]] if name in facts else [] for name in ("dimensions", "rank")
-    )
-    parameters = facts.get("parameters")
-    millions = [] if parameters is None else [f"{parameters / 1e6:.3g}M"]
-    return [dimensions, rank, millions]

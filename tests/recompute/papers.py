@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from functools import cache
 from statistics import stdev
 
 from pages import Cell, Comparison, Numbers, Page, Rounded, Table, name_in, numbers
@@ -27,8 +25,6 @@ MARKS = {
 }
 ENOUGH_SEEDS = 5
 MOST_DECIMALS = 4
-FIRST_TABLE = re.compile(r"(?:#table-|tables/papers/)([a-z0-9.-]+?)(?:\.md)?[\")]")
-MOST_COLUMNS = 10  # of one table; more are a table for each metric
 
 
 @dataclass(frozen=True)
@@ -166,176 +162,124 @@ def welch(difference: float, *samples: tuple[float, int]) -> tuple[float, float]
 
 
 def compare_papers(results: Results) -> Iterator[Comparison]:
-    """The page of every table, and the counts of numbers in CONTENTS.txt."""
+    """The page of every table."""
     folder = results.folder / "tables" / "papers"
     for name in results.published:
         page = Page(folder / f"{name}.md")
-        yield from compare_table(page, name, page.tables, results)
-    contents = Page(folder / "CONTENTS.txt")
-    lines = [line.split() for line in contents.paragraphs[1:]]
-    printed = {name: count for _, count, name in lines}
-    tables_ = results.published.items()
-    counts = {name: len([*published_numbers(table)]) for name, table in tables_}
-    counts["all"] = sum(counts.values())
-    due = {name: str(count) for name, count in counts.items()}
-    yield contents.equal("counts", printed, due)
+        yield from compare_table(page, name, page.tables[0], results)
 
 
 def compare_table(
-    page: Page, name: str, printed: Sequence[Table], results: Results
+    page: Page, name: str, printed: Table, results: Results
 ) -> Iterator[Comparison]:
-    """A published table, in one table or in one for each metric."""
-    table = results.published[name]
-    by_metric: dict[str, list[Fields]] = {}
-    for column in table["columns"]:
-        by_metric.setdefault(column.get("metric", table["metric"]), []).append(column)
-    is_wide = len(table["columns"]) > MOST_COLUMNS
-    parts = [*by_metric.values()] if is_wide else [table["columns"]]
-    yield page.equal(f"{name}: number of tables", len(printed), len(parts))
-    for shown, columns in zip(printed, parts, strict=False):
-        rows = [*_rows(table, columns, results)]
-        yield from page.rows(shown, [cells for cells, _ in rows])
-        for row, (_, verdicts) in zip(shown.rows, rows, strict=False):
-            where = f"{name}: {row[0]}: verdicts"
-            marks = [MARKS[verdict] for verdict in verdicts]
-            yield page.equal(where, _marks(row)[: len(marks)], marks)
+    """The published numbers, and ours with their verdicts."""
+    rows = [*_rows(results.published[name], results)]
+    yield from page.rows(printed, [cells for cells, _ in rows])
+    for row, (_, verdicts) in zip(printed.rows, rows, strict=False):
+        marks = [name_in(cell)[-1] for cell in row[2:] if numbers(cell)]
+        due = [MARKS[verdict] for verdict in verdicts]
+        yield page.equal(f"{name}: {row[0]}: verdicts", marks[: len(due)], due)
 
 
 def _rows(
-    table: Fields, columns: Sequence[Fields], results: Results
+    table: Fields, results: Results
 ) -> Iterator[tuple[Sequence[Cell], Sequence[str]]]:
-    """Headings of rows; published numbers; ours with verdicts; their spread over seeds."""
+    """Headings of rows; published numbers; ours with their spread and verdicts."""
     group = None
     for row in table["row"]:
         cells = [
             Published(table, row, column) if column["id"] in row["values"] else None
-            for column in columns
+            for column in table["columns"]
         ]
-        if not any(cells):
-            continue
         if row.get("group") not in (None, group):
             yield [row["group"]], []
         group = row.get("group")
-        yield (
-            [row["label"], None, *(cell.numbers if cell else [] for cell in cells)],
-            [],
-        )
+        published = [cell.numbers if cell else [] for cell in cells]
+        yield [row["label"], None, *published, None], []
         ours = [measured(cell, results) for cell in cells]
         if any(ours):
             means = map(_mean, cells, ours)
-            yield [None, None, *means], [one.verdict for one in ours if one]
-        if any(one and one.scores.seeded for one in ours):
-            yield [None, None, *map(_spread, ours)], []
+            verdicts = [one.verdict for one in ours if one]
+            yield [None, None, *means, None], verdicts
 
 
 def _mean(published: Published | None, one: Measured | None) -> Numbers:
-    """With as many decimals as are published, from two to four."""
+    """As many decimals as are published, from two to four; deviation and number of seeds."""
     if not published or not one:
         return []
-    return [Rounded(one.mean, min(max(published.decimals, 2), MOST_DECIMALS))]
-
-
-def _spread(one: Measured | None) -> Numbers:
-    """The standard deviation over seeds, and how many they are."""
-    if not one or not one.scores.seeded:
-        return []
+    mean = Rounded(one.mean, min(max(published.decimals, 2), MOST_DECIMALS))
     known = one.scores.known
-    return [*([Rounded(stdev(known))] if len(known) > 1 else []), len(known)]
-
-
-def _marks(row: Sequence[str]) -> list[str]:
-    """The mark after each number, or the one after the row's name that they share."""
-    texts = [name_in(cell) for cell in row[2:] if numbers(cell)]
-    marks = {*MARKS.values()}
-    return [text[-1] if text[-1] in marks else row[0][-1] for text in texts]
+    is_spread = one.scores.seeded and len(known) > 1
+    return [mean, *([Rounded(stdev(known)), len(known)] if is_spread else [])]
 
 
 def compare_showcase(page: Page, results: Results) -> Iterator[Comparison]:
-    """The first table, of the published table that is linked first: its numbers and ours."""
-    found = FIRST_TABLE.search(page.text)
-    assert found
-    table, shown = results.published[found[1]], page.tables[0]
-    by_label = {column["label"]: column for column in reversed(table["columns"])}
+    """The first table: published rows, each above ours and its verdicts."""
+    shown = page.tables[0]
     due: list[list[Cell]] = []
-    for name in shown.names[::2]:
-        [row] = [row for row in table["row"] if name.startswith(name_in(row["label"]))]
-        cells = [Published(table, row, by_label[head]) for head in shown.head[1:]]
+    for place in range(0, len(shown.rows), 2):
+        name = shown.names[place]
+        cells = [_shown_number(name, head, results) for head in shown.head[1:]]
         ours = [measured(cell, results) for cell in cells]
-        due.append([None, *([Rounded(float(cell.digits))] for cell in cells)])
-        due.append([None, *([Rounded(one.mean)] if one else [] for one in ours)])
-        printed = {word for word in MARKS if word in shown.rows[len(due) - 1][0]}
+        digits = [[Rounded(float(cell.digits))] if cell else [] for cell in cells]
+        means = [[Rounded(one.mean)] if one else [] for one in ours]
+        due += [[None, *digits], [None, *means]]
+        printed = {word for word in MARKS if word in shown.rows[place + 1][0]}
         verdicts = {one.verdict for one in ours if one}
         yield page.equal(f"{name}: verdicts", printed, verdicts)
     yield from page.rows(shown, due)
 
 
+def _shown_number(name: str, task: str, results: Results) -> Published | None:
+    """The measured Spearman correlation of a row on the test split of a task."""
+    for one in all_published(results):
+        label = f"{one.row['label']}, {one.table['paper']}"
+        own_task = str(one.column.get("task"))
+        is_task = own_task.partition(".")[0] == task.lower() and ".dev" not in own_task
+        is_shown = name == name_in(label) and is_task and one.metric == "spearman"
+        if is_shown and measured(one, results):
+            return one
+    return None
+
+
 def compare_counts(page: Page, results: Results) -> Iterator[Comparison]:
-    """The tables of counts by paper: where numbers were measured, and where none was."""
-    counts = counts_by_paper(results)
-    verdicts = [word for word in MARKS if counts["all"][word]]
-    printed: list[str] = []
-    for table in page.tables:
-        names = [name for name in table.names if name in counts]
-        if not names:
-            continue
-        were_measured = any(counts[name]["run"] for name in names)
-        words = ["run", *verdicts] if were_measured else []
-        more = [None] * (len(table.head) - len(words) - 3)
-        zeros = [["0" if cell == "–" else cell for cell in row] for row in table.rows]
-        due = [
-            [
-                name,
-                *([counts[name][word]] for word in [*words, "runnable", "published"]),
-            ]
-            for name in names
-        ]
-        shown = Table(table.title, table.head, zeros)
-        yield from page.rows(shown, [[*row, *more] for row in due])
-        printed += names
-    due_names = {paper for paper, count in counts.items() if count["run"]}
-    yield page.equal("papers", due_names - {*printed}, set())
+    """The list of published tables: how many numbers are published, runnable, run."""
+    shown = next(table for table in page.tables if "runnable" in table.head)
+    due: dict[str, list[Cell]] = {}
+    for table in results.published.values():
+        counts = _counts(published_numbers(table), results)
+        words = ("published", "runnable", "run")
+        verdicts = [counts[word] for word in MARKS if counts[word]]
+        name = name_in(f"{table['paper']}, {table['table']}")
+        cells = [[counts[word]] for word in words]
+        due[name] = [name, *cells, verdicts, None]
+    yield page.equal("tables", sorted(shown.names), sorted(due))
+    yield from page.rows(shown, [due[name] for name in shown.names])
 
 
-@cache
-def counts_by_paper(results: Results) -> Mapping[str, Counter[str]]:
-    """How many numbers are published, runnable, run and of each verdict; then of `all`."""
-    found: dict[str, Counter[str]] = {}
-    total: Counter[str] = Counter()
-    for published in all_published(results):
+def _counts(numbers: Iterable[Published], results: Results) -> Counter[str]:
+    """How many numbers are published, runnable, run and of each verdict."""
+    counts: Counter[str] = Counter()
+    for published in numbers:
         ours = measured(published, results)
-        words = ["published", *["runnable"] * published.runnable]
-        words += ["run", ours.verdict] if ours else []
-        found.setdefault(published.table["paper"], Counter()).update(words)
-        total.update(words)
-    return {**found, "all": total}
+        counts.update(["published", *["runnable"] * published.runnable])
+        counts.update(["run", ours.verdict] if ours else [])
+    return counts
 
 
-def compare_counts_of_measured(page: Page, results: Results) -> Comparison:
-    """How many numbers were measured, by how many scores, with which verdicts."""
-    total = counts_by_paper(results)["all"]
-    scored = {one.scored for one in all_published(results) if measured(one, results)}
-    verdicts = [total[word] for word in MARKS if total[word]]
-    due = [total["run"], total["published"], len(scored), *verdicts]
-    return page.sentence("measured numbers", due)
-
-
-def compare_counts_of_published(page: Page, results: Results) -> Comparison:
-    """How many numbers, tables and works there are, and how many numbers can run."""
-    total = counts_by_paper(results)["all"]
+def compare_tallies_of_numbers(page: Page, results: Results) -> Iterator[Comparison]:
+    """How many numbers there are and can run, and how many were measured."""
+    every = [*all_published(results)]
+    total = _counts(every, results)
     inferred = [
-        one
-        for one in all_published(results)
-        if one.runnable
+        one.runnable
         and one.row.get("evidence", one.table.get("evidence")) == "inferred"
+        for one in every
     ]
     works = {table["cite"] for table in results.published.values()}
-    due = [
-        total["published"],
-        len(results.published),
-        len(works),
-        total["runnable"],
-        total["runnable"] - total["run"],
-        len(inferred),
-        total["published"] - total["runnable"],
-    ]
-    return page.sentence("published numbers", due)
+    due = [total["published"], len(results.published), len(works)]
+    due += [total["runnable"], sum(inferred)]
+    yield page.sentence("published numbers", due)
+    scored = {one.scored for one in every if measured(one, results)}
+    verdicts = [total[word] for word in MARKS if total[word]]
+    yield page.sentence("measured", [total["run"], len(scored), *verdicts])

@@ -7,15 +7,13 @@ import re
 from collections.abc import Iterator
 
 from claims import compare_claims_of_website, compare_counts_of_claims
-from methods import compare_methods, sizes
+from methods import compare_methods
 from pages import Comparison, Page
 from papers import (
     all_published,
-    compare_counts,
-    compare_counts_of_measured,
-    compare_counts_of_published,
     compare_showcase,
     compare_table,
+    compare_tallies_of_numbers,
     measured,
 )
 from records import Fields, Results, score_at
@@ -29,13 +27,12 @@ DATA = re.compile(
 def compare_website(results: Results) -> Iterator[Comparison]:
     """Its tables but that of what is not exact, and its dialogs."""
     page = Page(results.folder / "site" / "index.html")
-    yield from compare_methods(page, results.methods, results, sizes)
+    yield from compare_methods(page, results.methods, results)
     yield from compare_showcase(page, results)
-    yield from compare_counts(page, results)
     yield from compare_claims_of_website(page, results)
     yield from _compare_tallies(page, results)
     for name in results.published:
-        own = [table for table in page.tables if table.title == name]
+        [own] = [table for table in page.tables if table.title == name]
         yield from compare_table(page, name, own, results)
     found = DATA.search(page.text)
     assert found
@@ -45,17 +42,15 @@ def compare_website(results: Results) -> Iterator[Comparison]:
 
 
 def compare_readme(results: Results) -> Iterator[Comparison]:
-    """The counts by paper, and the numbers of the sentences."""
+    """The first table, and the counts."""
     page = Page(results.folder.parent / "README.md")
     yield from compare_showcase(page, results)
-    yield from compare_counts(page, results)
-    yield compare_counts_of_published(page, results)
     yield from _compare_tallies(page, results)
 
 
 def _compare_tallies(page: Page, results: Results) -> Iterator[Comparison]:
     """The counts that README and page begin with."""
-    yield compare_counts_of_measured(page, results)
+    yield from compare_tallies_of_numbers(page, results)
     yield from compare_counts_of_claims(page, results)
     yield from compare_counts_of_references(page, results)
     methods, tasks = ({cell[place] for cell in results.records} for place in (0, 1))
@@ -69,9 +64,10 @@ def _compare_published(
 ) -> Iterator[Comparison]:
     """The dialog of each published number: its digits, our scores and the difference."""
     for published in all_published(results):
-        row = f"{published.table['id']}/{published.row['id']}"
-        cell = data[row][published.column["id"]]
-        where = f"dialog of {row}/{published.column['id']}"
+        parts = (published.table, published.row, published.column)
+        name = "/".join(part["id"] for part in parts)
+        cell = data[name]
+        where = f"dialog of {name}"
         yield page.cell(where, cell["printed"], published.numbers)
         printed = cell.get("seeds"), cell.get("difference")
         ours = measured(published, results)

@@ -4,7 +4,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from fakes import FakeConfig, made_record, results_of, task
+from fakes import FakeConfig, made_record, results_folder, results_of, task
 from fakes import registry as fake_registry
 from own_tables import TABLE
 from refusals import REFUSALS
@@ -13,8 +13,6 @@ from harness.core.types import LeaderboardColumn
 from harness.report.build import stale_files, write_files
 from harness.report.leaderboard import encoder_page, leaderboard
 from harness.report.pages import CONFORMANCE_PAGE
-from harness.report.papers import CONTENTS_FILE
-from harness.results.encoder_sizes import sizes_of_encoders
 from harness.results.folder import ResultsFolder
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -35,17 +33,16 @@ def test_a_published_table_and_a_reference_need_their_files_and_nothing_else(tmp
         shutil.copy(PAPERS / name, papers)
     shutil.copy(ROOT / "README.md", readme)
     write_files(ResultsFolder(tmp_path), readme)
-    assert "72 published numbers from 2 tables of 2 works" in readme.read_text()
+    assert "| published numbers from 2 tables of 2 works | 72 " in readme.read_text()
     (papers / "specimen.t1.toml").write_text(SPECIMEN)
     (tmp_path / "references").mkdir()
     (tmp_path / "references" / "theirs.json").write_text(
         REFUSALS["files"]["reference"]["whole"]
     )
     paper = tables / "papers" / "specimen.t1.md"
-    listed, board = tables / "papers" / CONTENTS_FILE, tmp_path / "LEADERBOARD.md"
+    board = tmp_path / "LEADERBOARD.md"
     due = {
         paper,
-        listed,
         board,
         tables / CONFORMANCE_PAGE,
         tmp_path / "site" / "index.html",
@@ -54,12 +51,10 @@ def test_a_published_table_and_a_reference_need_their_files_and_nothing_else(tmp
     assert set(stale_files(ResultsFolder(tmp_path), readme)) == due
     write_files(ResultsFolder(tmp_path), readme)
     assert stale_files(ResultsFolder(tmp_path), readme) == []
-    assert "73 published numbers from 3 tables of 3 works" in readme.read_text()
+    assert "| published numbers from 3 tables of 3 works | 73 " in readme.read_text()
     assert "Mine (2026)" in board.read_text()
     assert "58.40" in paper.read_text()
     assert "not run" in (tables / CONFORMANCE_PAGE).read_text()
-    counts = [line.split()[1:] for line in listed.read_text().splitlines()[1:]]
-    assert counts[-2:] == [["1", "specimen.t1"], ["73", "all"]]
 
 
 @pytest.mark.parametrize(
@@ -76,9 +71,8 @@ def test_a_task_says_itself_on_which_section_of_the_leaderboard_it_stands(
     registry.tasks["specimen"] = task("specimen", columns=columns)
     scores = {"spearman": {"all": 12.34}, "further": 5.0, "gold_score": 77.0}
     results = results_of(made_record("fake.mean", "specimen", scores))
-    page = encoder_page(
-        results, registry, "fake", ["fake.mean"], sizes_of_encoders(results, registry)
-    ).text
+    folder = results_folder(Path("nowhere"), registry, results)
+    page = encoder_page("fake", folder)
     part = page[page.index(f"## {heading} tasks") :]
     lines = [
         [cell.strip() for cell in line.split("|")[1:-1]] for line in part.splitlines()
@@ -87,6 +81,4 @@ def test_a_task_says_itself_on_which_section_of_the_leaderboard_it_stands(
     assert ["`fake.mean`", "12.34", "5.00"] in lines
     assert "Gold has 77.00." in part
     # A task that everybody can measure stands on the first page, too.
-    assert ("SPECIMEN" in leaderboard(results, registry, {}).text) == (
-        section == "embedded"
-    )
+    assert ("SPECIMEN" in leaderboard(folder)) == (section == "embedded")

@@ -9,12 +9,11 @@ from markdown_it import MarkdownIt
 
 from harness.core.errors import HarnessError
 from harness.report import markdown as md
-from harness.report.papers import paper_page, paper_sheet
+from harness.report.papers import paper_page, published_table
 from harness.report.table import latex, markdown
 from harness.report.table import table_of as plain_table
 from harness.results.index import Results
 from harness.results.published import Column, Row, Table
-from harness.results.reproduction import reproductions
 
 REGISTRY = registry(FakeConfig())
 PARSER = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
@@ -62,14 +61,13 @@ def table_of(text: str) -> Table:
 
 def page_of(text: str, folder: Path) -> str:
     table = table_of(text)
-    return paper_page(table, results_folder(folder, REGISTRY, Results({}), table)).text
+    return paper_page(table, results_folder(folder, REGISTRY, Results({}), table))
 
 
 def latex_of(text: str) -> str:
     table = table_of(text)
-    sheet = paper_sheet(table, reproductions(table, Results({}), REGISTRY), REGISTRY)
-    [shown] = sheet.tables
-    return latex(shown)
+    folder = results_folder(Path("nowhere"), REGISTRY, Results({}), table)
+    return latex(published_table(table, folder, {}))
 
 
 def tokens(page: str):
@@ -107,13 +105,14 @@ def test_a_page_shows_it_and_nothing_of_it_is_markup(text, tmp_path):
     assert without_marks(words).count(without_marks(text)) >= 12
     heads = [t for t in found if t.type == "tr_open"]
     cells = [t for t in found if t.type in ("th_open", "td_open")]
-    assert (len(heads), len(cells)) == (6, 6 * 4)  # the head, two groups, three rows
+    # The head, two groups and three rows; and a table of the three rows.
+    assert (len(heads), len(cells)) == (6 + 4, (6 + 4) * 5)
 
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_a_text_is_no_command_of_latex(text):
     lines = latex_of(text).splitlines()
-    assert lines[0] == r"\begin{tabular}{llrr}"
+    assert lines[0] == r"\begin{tabular}{llrrl}"
     assert lines[-1] == r"\end{tabular}"
     for line in lines:
         assert set(re.findall(r"\\([a-zA-Z]+)", line)) <= LATEX_COMMANDS
@@ -122,7 +121,7 @@ def test_a_text_is_no_command_of_latex(text):
         assert "#" not in bare
         assert bare.count("{") == bare.count("}")
         if line.endswith("\\\\") and "multicolumn" not in line:
-            assert bare.count("&") == 3
+            assert bare.count("&") == 4
 
 
 def test_a_part_that_would_end_itself_is_refused():

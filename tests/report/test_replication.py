@@ -137,7 +137,7 @@ def page_of(claims, tests: ClaimTests) -> str:
         searches=(),
         tables=(),
     )
-    return claims_page(folder).text
+    return claims_page(folder)
 
 
 def records_on_seven_tasks(method: str, *scores: float | None) -> list[Record]:

@@ -20,7 +20,7 @@ from harness.results.index import Results
 
 DATA_TABLES = TEMPLATE_FOLDER / "vendor" / "dataTables.min.js"
 RESULTS = Path(__file__).resolve().parents[2] / "results"
-LARGEST = 2_300_000  # bytes
+LARGEST = 2_600_000  # bytes
 VOID = {"meta", "br", "input", "link", "hr"}
 
 
@@ -79,9 +79,7 @@ def test_it_is_one_file_of_a_size_that_travels(committed):
 def test_every_published_and_every_measured_cell_is_on_it(committed):
     data = json.loads(re.search(r'id="data">(.*?)</script>', committed, re.DOTALL)[1])
     published = {cell.id for table in TABLES for cell in table.cells}
-    assert {
-        f"{row}/{column}" for row, of in data["cells"].items() for column in of
-    } == published
+    assert {*data["cells"]} == published
     measured = committed_results().by_cell
     assert {(m, t) for m, of in data["scores"].items() for t in of} == set(measured)
 

@@ -13,8 +13,8 @@ from harness.core.toml import read_rows
 from harness.core.types import Record
 from harness.registry import load_registry
 from harness.report.coverage import coverage_note
-from harness.report.front import Front
-from harness.report.leaderboard import leaderboard
+from harness.report.front import missing, tallies
+from harness.report.leaderboard import encoder_page, leaderboard
 from harness.report.pages import conformance_page, traps_page
 from harness.report.papers import EVIDENCE_MARKS, VERDICT_MARKS, paper_page
 from harness.report.sentences import render_explanation
@@ -144,7 +144,7 @@ def test_the_synthetic_table_holds_every_word_that_a_cell_can_have(folder):
 
 def test_a_published_table_is_golden(approved, folder):
     [table] = folder.tables
-    assert paper_page(table, folder).text == approved(GOLDEN / "synthetic.md")
+    assert paper_page(table, folder) == approved(GOLDEN / "synthetic.md")
 
 
 def test_every_verdict_and_every_kind_of_evidence_has_its_own_mark():
@@ -170,22 +170,20 @@ def test_programs_of_authors_and_libraries_are_counted_apart(folder):
         (library, [ReferenceScore(library, cell, "all", 60.0, 60.0, "exact"),
                    ReferenceScore(library, cell, "all", 60.0, None, "not run")]),
     ]  # fmt: skip
-    counts = {
-        row.cells[0].text: row.cells[1].text for row in Front(folder).tallies.rows
-    }
+    counts = {row.cells[0].text: row.cells[1].text for row in tallies(folder).rows}
     assert counts["scores of programs or model code of papers' authors"] == "1 of 2"
     assert counts["scores of libraries"] == "1 of 1"
-    page = conformance_page(folder).text
+    page = conformance_page(folder)
     assert "beyond the tolerance" in page
     assert "not run" in page
 
 
 def test_what_is_not_measured_of_the_four_papers_is_said_with_its_command():
     """The first screen; the committed results have no number of BERT-base."""
-    missing = Front(FOLDER).missing
-    assert missing.startswith("No number of the four papers")
-    assert "`harness fetch bert-base`" in missing
-    assert Front(results_folder(Path(), REGISTRY, NO_RECORDS)).missing == ""
+    said = missing(FOLDER)
+    assert said.startswith("No number of the four papers")
+    assert "`harness fetch bert-base`" in said
+    assert missing(results_folder(Path(), REGISTRY, NO_RECORDS)) == ""
 
 
 @pytest.mark.parametrize(
@@ -214,7 +212,7 @@ def test_an_explanation_says_of_how_many_tokens_a_score_is(folder):
 
 def test_traps_are_golden(approved, folder):
     folder.literature.traps = read_rows(Trap, GOLDEN / "traps.toml", "trap")
-    assert traps_page(folder).text == approved(GOLDEN / "protocols.md")
+    assert traps_page(folder) == approved(GOLDEN / "protocols.md")
 
 
 def test_leaderboard_is_golden(approved, folder):
@@ -256,8 +254,9 @@ def test_leaderboard_is_golden(approved, folder):
     stored = Comparisons(
         "fake", SIMCSE.id, 100, seed=0, averages=averages, rows=neighbours
     )
-    compared = {stored.name: stored}
-    page = leaderboard(in_order(records), REGISTRY, compared, Front(folder)).text
+    measured_folder = results_folder(Path(), REGISTRY, in_order(records))
+    measured_folder.comparisons = {stored.name: stored}
+    page = leaderboard(measured_folder) + encoder_page("fake", measured_folder)
     assert page == approved(GOLDEN / "leaderboard.md")
 
 
@@ -274,6 +273,7 @@ def test_a_leaderboard_of_embedded_tasks_alone_is_golden(approved):
         record(CENTRED, "mini-sts", correlations(80.0)),
         record(CENTRED, "mini-lexical", gold),
     ]
-    page = leaderboard(in_order(records), load_registry(), {}).text
+    page = leaderboard(results_folder(Path(), load_registry(), in_order(records)))
     assert page == approved(GOLDEN / "embedded.md")
-    assert "Embedded tasks" not in leaderboard(NO_RECORDS, load_registry(), {}).text
+    empty = results_folder(Path(), load_registry(), NO_RECORDS)
+    assert "Embedded tasks" not in leaderboard(empty)

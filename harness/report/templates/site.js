@@ -12,11 +12,7 @@ document.body.classList.add("scripted");
 const textOf = (number) => (number === undefined ? "" : data.texts[number]);
 const textsOf = (numbers) => (numbers ?? []).map(textOf);
 
-// The published numbers by id, TABLE/ROW/COLUMN; the data has them by row.
-const cells = {};
-for (const [row, columns] of Object.entries(data.cells)) {
-  for (const [column, cell] of Object.entries(columns)) cells[`${row}/${column}`] = cell;
-}
+const cells = data.cells;  // the published numbers by id, TABLE/ROW/COLUMN
 
 // Elements are made of text alone: nothing from the data is ever read as markup.
 const SVG_NAMES = new Set(["svg", "circle", "line", "rect", "text", "title"]);
@@ -32,7 +28,7 @@ function make(name, content = [], attributes = {}) {
 // Methods
 
 const methods = Object.keys(data.methods);
-const methodOf = (row) => row.replace(/( [†≈])+$/, "");
+const methodOf = (row) => row.replace(/<.*?>| †/g, "");  // of the first cell of a row
 const encoderOf = (method) => method.split(".")[0];
 const isTransductive = (method) => /@target(-splits)?$/.test(method);
 
@@ -94,7 +90,7 @@ function tableOf(board) {
 }
 
 function makeTable(board) {
-  const element = document.querySelector(`[data-board="${CSS.escape(board)}"]`);
+  const element = document.querySelector(`#board-${board} table`);
   const [, ...headings] = element.querySelectorAll("thead th");
   const columns = [{}, ...headings.map((heading) => columnOf(board, heading))];
   const table = new DataTable(element, {
@@ -172,7 +168,7 @@ function saveCsv() {
   const indexes = columns.indexes().toArray();
   let csv = csvLine(headings);
   for (const row of table.rows({ search: "applied" }).data().toArray()) {
-    csv += csvLine(indexes.map((index) => row[index]));
+    csv += csvLine(indexes.map((index) => (index ? row[index] : methodOf(row[index]))));
   }
   const address = URL.createObjectURL(new Blob([csv], { type: "text/csv" }));
   make("a", [], { href: address, download: `${board}.csv` }).click();
@@ -232,9 +228,9 @@ function linkNumbers(table) {
 // Each paper's heading leads to the paper, by the address in the BibTeX entry of its first table.
 function linkPaper(part, heading) {
   const table = part.id.slice("table-".length);
-  const row = Object.keys(data.rows).find((name) => name.startsWith(`${table}/`));
-  if (!row || heading.querySelector("a")) return;
-  const [key] = textsOf(data.rows[row].cites);
+  const cell = Object.keys(cells).find((name) => name.startsWith(`${table}/`));
+  if (!cell || heading.querySelector("a")) return;
+  const [key] = textsOf(cells[cell].cites);
   const address = /\burl = \{(.*?)\}/.exec(data.bibtex[key])?.[1];
   if (address) heading.append(" ", make("a", kindOfAddress(address), { href: address }));
 }
@@ -324,10 +320,9 @@ function forgetNumber() {
 // The dialog of a published number.
 function publishedNumber(id) {
   const cell = cells[id];
-  const row = data.rows[id.slice(0, id.lastIndexOf("/"))];
   const method = textOf(cell.method);
   const tasks = textsOf(cell.tasks);
-  const title = `${textOf(row.label)}, ${textOf(cell.column)}`;
+  const title = `${textOf(cell.label)}, ${textOf(cell.column)}`;
   const body = [largeNumbers(cell)];
   if (cell.seeds?.length > 1) {
     body.push(dots({ seeds: cell.seeds, published: parseFloat(cell.printed), half: cell.half_width }));
@@ -336,11 +331,11 @@ function publishedNumber(id) {
     ["published in", [textOf(cell.place)]],
     ["read from", [textOf(cell.source)]],
     ["protocol", [textOf(cell.protocol)]],
-    ["evidence", [textOf(row.evidence)]],
+    ["evidence", [textOf(cell.evidence)]],
     ["method", [method]],
     ["model", modelLink(method)],
-    ["trained on", [textOf(row.trained)]],
-    ["fitted on", [textOf(row.fitted)]],
+    ["trained on", [textOf(cell.trained)]],
+    ["fitted on", [textOf(cell.fitted)]],
     ["notes", textsOf(cell.notes)],
     ["under one other choice", textsOf(cell.neighbours)],
   ]));
@@ -356,7 +351,7 @@ function publishedNumber(id) {
   const explain = `harness explain ${id} --mine YOUR_NUMBER`;
   body.push(make("h3", "Your number is another one?"), copied(explain, "the command"));
   body.push(...measuredWith(method, tasks));
-  body.push(...citation(row.cites, publishedSentence(cell, title)));
+  body.push(...citation(cell.cites, publishedSentence(cell, title)));
   return { title, body };
 }
 
@@ -533,9 +528,8 @@ function measuredWith(method, tasks) {
   for (const task of tasks) {
     const measured = data.scores[method]?.[task];
     if (!measured) continue;
-    const origin = data.origins[measured.origin];
-    environments.add(textOf(origin.environment));
-    for (const digest of textsOf(origin.digests)) digests.add(digest);
+    environments.add(textOf(measured.environment));
+    for (const digest of textsOf(measured.digests)) digests.add(digest);
     records.push(`${task} ${measured.records}`);
   }
   if (!records.length) return [];
