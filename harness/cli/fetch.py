@@ -7,25 +7,23 @@ to fetch, which harness.assets.fetch brings and checks.
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from harness.assets.catalogue import BUNDLES
 from harness.assets.download import offline_switch
-from harness.assets.fetch import Fetchable, Fetcher, addresses_of, listing
+from harness.assets.fetch import Fetchable, Fetcher, listing
 from harness.assets.places import Places, asset_named, assets_of, every_asset
 from harness.cli import options as opt
-from harness.core.errors import HarnessError, UsageError
+from harness.core.errors import HarnessError
 from harness.core.files import make_folder
-from harness.core.interfaces import Hub
 from harness.registry import Registry, load_registry, look_up
 from harness.resolve import config_for
 
@@ -46,26 +44,20 @@ def fetch_command(
         bool,
         typer.Option("--offline", help="Download nothing, only check what is here."),
     ] = False,
-    all_assets: Annotated[
-        bool,
-        typer.Option("--all", help="Every data set, corpus and encoder that is known."),
-    ] = False,
     dry_run: Annotated[
         bool,
         typer.Option("--dry-run", help="Only list the addresses that would be asked."),
     ] = False,
-    as_json: opt.Json = False,
 ) -> None:
     """Download data sets and encoders, and check their digests."""
     registry = load_registry()
-    names = _names_to_fetch(assets or [], all_assets, registry)
-    things_by_name = fetched_things(names, registry)
-    switch = "--offline" if offline else offline_switch(os.environ)
+    things_by_name = fetched_things(assets or scored_assets(registry), registry)
     if dry_run:
-        distinct = dict.fromkeys(chain.from_iterable(things_by_name.values()))
-        say_addresses(distinct, as_json)
+        for thing in dict.fromkeys(chain.from_iterable(things_by_name.values())):
+            opt.say("\n".join(listing(thing)))
         return
 
+    switch = "--offline" if offline else offline_switch(os.environ)
     if data_dir is not None and not switch:
         make_folder(data_dir, "--data-dir or HARNESS_DATA_DIR")
     if data_dir is not None and not data_dir.is_dir():
@@ -78,33 +70,13 @@ def fetch_command(
     with TemporaryDirectory(dir=scratch_place, prefix=".fetch-") as scratch:
         fetcher = Fetcher(places, tasks, corpora, Path(scratch), switch)
         for name, things in things_by_name.items():
-            statuses.append(_fetch(name, things, fetcher, as_json))
+            try:
+                location = ", ".join(fetcher.bring(thing) for thing in things)
+                opt.say(f"{name}: {location}")
+            except HarnessError as error:
+                opt.note(f"harness: {error}")
+                statuses.append(error.exit_status)
     raise typer.Exit(opt.worst_status(statuses))
-
-
-# What names mean
-
-
-def _names_to_fetch(
-    named: Sequence[str], all_assets: bool, registry: Registry
-) -> Sequence[str]:
-    """The names of a command line: `named`, or every asset, or the data sets that tasks score."""
-    if all_assets and named:
-        raise UsageError(f"wanted --all or names, found --all and {named[0]}")
-    if all_assets:
-        return every_asset_name(registry)
-    if named:
-        return named
-    return scored_assets(registry)
-
-
-def every_asset_name(registry: Registry) -> tuple[str, ...]:
-    """Every asset that is not included, and every encoder of the hub."""
-    names = [asset.name for asset in every_asset() if not asset.embedded]
-    for name, config in registry.encoders.items():
-        if isinstance(config.source, Hub):
-            names.append(name)
-    return tuple(names)
 
 
 def scored_assets(registry: Registry) -> tuple[str, ...]:
@@ -120,59 +92,18 @@ def fetched_things(
 
     Most names fetch one thing; a bundle fetches the assets of one download.
     """
-    assets = {asset.name: asset for asset in every_asset()}
-    things_by_name: dict[str, tuple[Fetchable, ...]] = {}
-    for name, asset in assets.items():
-        things_by_name[name] = (asset,)
+    known: dict[str, tuple[Fetchable, ...]] = {}
+    known_assets = every_asset()
+    for asset in known_assets:
+        known[asset.name] = (asset,)
     for name, members in BUNDLES.items():
-        things_by_name[name] = tuple(
-            asset for asset in assets.values() if asset.name in members
-        )
+        known[name] = tuple(asset for asset in known_assets if asset.name in members)
     for name, config in registry.encoders.items():
-        assets_of_encoder = assets_of(config)
-        things_by_name[name] = assets_of_encoder if assets_of_encoder else (config,)
-    requested_things: dict[str, tuple[Fetchable, ...]] = {}
+        known[name] = assets_of(config) or (config,)
+    things_by_name: dict[str, tuple[Fetchable, ...]] = {}
     for name in dict.fromkeys(names):
-        if "/" in name and name not in things_by_name:  # a repository of the hub
-            requested_things[name] = (config_for(name, name, None),)
+        if "/" in name and name not in known:  # a repository of the hub
+            things_by_name[name] = (config_for(name, name, None),)
         else:
-            requested_things[name] = look_up("asset", name, things_by_name)
-    return requested_things
-
-
-# What is done with them
-
-
-def _fetch(
-    name: str, things: Sequence[Fetchable], fetcher: Fetcher, as_json: bool
-) -> int:
-    """Fetch the things of a name, and print where they are, or why they did not arrive.
-
-    Returns the exit status.
-    """
-    location = ""
-    error_text = ""
-    status = 0
-    try:
-        location = ", ".join(fetcher.bring(thing) for thing in things)
-    except HarnessError as error:
-        error_text = str(error)
-        status = error.exit_status
-        opt.note(f"harness: {error_text}")
-    if as_json:
-        opt.say(json.dumps({"asset": name, "is": location, "error": error_text}))
-    elif location:
-        opt.say(f"{name}: {location}")
-    return status
-
-
-def say_addresses(things: Iterable[Fetchable], as_json: bool) -> None:
-    """Print the addresses that would be asked for each thing, in order."""
-    if as_json:
-        rows: list[dict[str, Any]] = []
-        for thing in things:
-            rows += [dict(address) for address in addresses_of(thing)]
-        opt.say_rows(rows, as_json)
-        return
-    for thing in things:
-        opt.say("\n".join(listing(thing)))
+            things_by_name[name] = look_up("asset", name, known)
+    return things_by_name

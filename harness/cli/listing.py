@@ -1,8 +1,7 @@
 """`harness list`: what there is, as rows for a person or a program.
 
-Each kind of thing has a function that makes its rows. A row is a dictionary from the
-names of columns to values. All kinds that a plug-in may register have a column that
-names the plug-in.
+A row is a dictionary from the names of columns to values, of which a person is shown the
+first that fit. Each kind of thing has a function that makes its rows.
 """
 
 from __future__ import annotations
@@ -22,7 +21,6 @@ from harness.cli.options import (
     Encoders,
     Folders,
     Json,
-    Papers,
     Plugins,
     cell_text,
     note,
@@ -31,6 +29,7 @@ from harness.cli.options import (
     terminal_width,
 )
 from harness.core.errors import UsageError
+from harness.core.files import sized
 from harness.core.interfaces import EncoderConfig, Hub, Packaged, Pooling, Trained
 from harness.core.pairs import rows_digest
 from harness.core.provenance import PLUGINS
@@ -38,6 +37,7 @@ from harness.core.terminal import text_table
 from harness.plugins import PLUGIN_LISTS, registered
 from harness.registry import Registry, look_up
 from harness.resolve import Resolver
+from harness.results.layout import OWN, PAPERS, own_or_committed
 from harness.results.published import PublishedCell, Table
 from harness.results.published_tables import load_tables, published_table
 from harness.tasks.loader import TARGETS
@@ -72,7 +72,6 @@ def list_command(
             show_default=False,
         ),
     ] = "",
-    papers: Papers = Path("results/papers"),
     encoder: Encoders = None,
     plugin: Plugins = None,  # noqa: ARG001 - its callback loads them
     data_dir: DataDir = None,
@@ -80,46 +79,50 @@ def list_command(
 ) -> None:
     """List methods, encoders, tasks, published numbers and more."""
     resolver = Resolver.from_options(Folders(data_dir).places(), encoder or [])
-    rows = listed_rows(kind, name, resolver, papers)
+    rows = listed_rows(kind, name, resolver)
     if as_json:
         say_rows(rows, as_json)
-    elif len(rows) == 1:
-        for column, value in rows[0].items():
-            if cell_text(value):
-                say(f"{column}: {cell_text(value)}")
-    elif rows:
-        say(fitting_table(rows, terminal_width() or DEFAULT_WIDTH))
-    else:
+    elif not rows:
         note("no plug-in is loaded: name a file by --plugin, or install one")
+    elif len(rows) == 1:
+        for column, text in texts_of(rows[0]).items():
+            if text:
+                say(f"{column}: {text}")
+    else:
+        width = terminal_width() or DEFAULT_WIDTH
+        say(fitting_table([texts_of(row) for row in rows], width))
 
 
-def fitting_table(rows: Sequence[ListedRow], width: int) -> str:
+def texts_of(row: ListedRow) -> dict[str, str]:
+    """The values of a row as a person reads them."""
+    texts = {column: cell_text(value) for column, value in row.items()}
+    if row.get("bytes"):
+        texts["bytes"] = sized(row["bytes"])
+    return texts
+
+
+def fitting_table(rows: Sequence[Mapping[str, str]], width: int) -> str:
     """The first columns of rows that fit into a width; the last one may be cut.
 
     A column that says nothing in any row is left out.
     """
     columns: dict[str, list[str]] = {}
     for name in rows[0]:
-        cells = [cell_text(row[name]) for row in rows]
-        if set(cells) <= {"", "no"}:
+        texts = [row[name] for row in rows]
+        if set(texts) <= {"", "no"}:
             continue
-        longest = max(len(cell) for cell in (name, *cells))
+        longest = max(len(text) for text in (name, *texts))
         if columns and width < min(longest, LEAST_WIDTH):
             break
-        columns[name] = [shorten(cell, width) for cell in cells]
+        columns[name] = [
+            text if len(text) <= width else f"{text[: max(0, width - 1)]}…"
+            for text in texts
+        ]
         width -= longest + COLUMN_GAP
-    texts = list(zip(*columns.values(), strict=True))
-    return text_table(texts, list(columns))
+    return text_table(list(zip(*columns.values(), strict=True)), list(columns))
 
 
-def shorten(text: str, width: int) -> str:
-    """A text of `width` characters at most; one that is cut ends with an ellipsis."""
-    return text if len(text) <= width else f"{text[: max(0, width - 1)]}…"
-
-
-def listed_rows(
-    kind: str, name: str, resolver: Resolver, papers: Path
-) -> list[ListedRow]:
+def listed_rows(kind: str, name: str, resolver: Resolver) -> list[ListedRow]:
     """The rows of one kind of thing.
 
     Args:
@@ -127,16 +130,16 @@ def listed_rows(
         name: A table, for the kind `cells`, or a task, for `digests`; else a part of
             names, or a glob. Empty for all.
         resolver: Knows the registry, and where data and encoders are.
-        papers: The folder of published tables.
 
     Raises:
         UsageError: There is no such kind, table or task, or no such name.
     """
     registry, places = resolver.registry, resolver.places
+    papers = own_or_committed(OWN / PAPERS)
     rows_of_kind: Mapping[str, Callable[[], list[ListedRow]]] = {
-        "methods": lambda: methods_rows(registry),
-        "encoders": lambda: encoders_rows(registry),
-        "tasks": lambda: tasks_rows(registry),
+        "methods": lambda: registered_rows("method", registry.methods),
+        "encoders": lambda: registered_rows("encoder", registry.encoders),
+        "tasks": lambda: registered_rows("task", registry.tasks),
         "assets": lambda: assets_rows(registry, places),
         "components": lambda: components_rows(registry),
         "papers": lambda: papers_rows(load_tables(papers, registry)),
@@ -157,191 +160,43 @@ def listed_rows(
     return matching
 
 
-# Methods, encoders, tasks
+# What is registered
+
+# The columns of a list, which are attributes of what is listed, by the first column.
+ATTRIBUTES = {
+    "method": ("cite", "transductive", "seeded", "note"),
+    "encoder": ("source", "trained_on", "licence"),
+    "task": ("metric", "text", "scored", "asset", "note"),
+}
 
 
-def methods_rows(registry: Registry) -> list[ListedRow]:
-    """The named methods: whether transductive or seeded, paper and note."""
-    plugin_names = names_of_plugins()
-    return [
-        {
-            "method": name,
-            "transductive": method.transductive,
-            "seeded": method.seeded,
-            "cite": method.cite,
-            "note": method.note,
-            "plug-in": plugin_names.get(("METHODS", name), ""),
-        }
-        for name, method in registry.methods.items()
-    ]
-
-
-def encoders_rows(registry: Registry) -> list[ListedRow]:
-    """The registered encoders: where they come from, training data and licence."""
-    plugin_names = names_of_plugins()
-    return [
-        {
-            "encoder": name,
-            "source": str(encoder.source),
-            "trained_on": encoder.trained_on,
-            "licence": encoder.licence,
-            "plug-in": plugin_names.get(("ENCODERS", name), ""),
-        }
-        for name, encoder in registry.encoders.items()
-    ]
-
-
-def tasks_rows(registry: Registry) -> list[ListedRow]:
-    """The tasks: metric, text form, scored splits and data set."""
-    plugin_names = names_of_plugins()
-    return [
-        {
-            "task": name,
-            "metric": task.metric,
-            "text": task.text,
-            "scored": "+".join(task.scored),
-            "asset": task.asset,
-            "note": task.note,
-            "plug-in": plugin_names.get(("TASKS", name), ""),
-        }
-        for name, task in registry.tasks.items()
-    ]
-
-
-# Plug-ins
-
-
-def names_of_plugins() -> dict[tuple[str, str], str]:
-    """The name of the plug-in that registers a thing.
-
-    Its keys are a list of PLUGIN_LISTS, such as METHODS, and the name of the thing.
-    """
-    plugin_names: dict[tuple[str, str], str] = {}
-    for plugin in PLUGINS.values():
-        for list_name, names in registered(plugin).items():
-            for name in names:
-                plugin_names[list_name, name] = plugin.name
-    return plugin_names
-
-
-def plugins_rows() -> list[ListedRow]:
-    """The loaded plug-ins: origin, version, digest, and what they register."""
+def registered_rows(noun: str, things: Mapping[str, Any]) -> list[ListedRow]:
+    """Methods, encoders or tasks with their attributes."""
     rows: list[ListedRow] = []
-    for plugin in PLUGINS.values():
-        row = {
-            "plug-in": plugin.name,
-            "from": plugin.origin,
-            "version": plugin.version,
-            "sha256": plugin.sha256[:12],
-        }
-        names = registered(plugin)
-        for list_name in PLUGIN_LISTS:
-            row[list_name.lower()] = ", ".join(names.get(list_name, ()))
+    for name, thing in things.items():
+        row: ListedRow = {noun: name}
+        for attribute in ATTRIBUTES[noun]:
+            value = getattr(thing, attribute)
+            if isinstance(value, tuple):  # splits
+                value = "+".join(value)
+            row[attribute] = value if isinstance(value, bool) else str(value)
         rows.append(row)
     return rows
 
 
-# Assets
-
-
-def assets_rows(registry: Registry, places: Places) -> list[ListedRow]:
-    """Every data set and encoder: source, whether it is here, how it is pinned, how to get it."""
-    data_sets = [_data_row(asset, places) for asset in every_asset()]
-    encoders = [_encoder_row(encoder, places) for encoder in registry.encoders.values()]
-    return data_sets + encoders
-
-
-def _data_row(asset: Asset, places: Places) -> ListedRow:
-    """A row of `assets_rows` for a data set."""
-    path = places.data(asset)
-    return {
-        "asset": asset.name,
-        "what": asset.what,
-        "here": path is not None,
-        "source": asset.source,
-        "sources": _sources(asset),
-        "pinned": asset.pinned,
-        "bytes": _size(path) or asset.download_size,
-        "licence": asset.licence,
-        "cite": ", ".join(asset.cite),
-        "get": asset.get,
-    }
-
-
-def _encoder_row(encoder: EncoderConfig, places: Places) -> ListedRow:
-    """A row of `assets_rows` for an encoder."""
-    source = encoder.source
-    origin = str(source)
-    if isinstance(source, Hub | Packaged) and packaged(encoder):
-        origin = f"package {source.package}"
-    download_source = ""
-    size: int | None = None
-    if isinstance(source, Hub):
-        download_source = f"hub {source.repo}"
-        size = source.download_size
-    is_here = places.has_encoder(encoder)
-    if is_here:
-        size = _size(places.encoder(encoder.member(0)))
-    command = "train family" if isinstance(source, Trained) else "fetch"
-    return {
-        "asset": encoder.name,
-        "what": "encoder",
-        "here": is_here,
-        "source": origin,
-        "sources": download_source,
-        "pinned": pinned_by(encoder),
-        "bytes": size,
-        "licence": encoder.licence,
-        "cite": encoder.cite,
-        "get": f"harness {command} {encoder.name}",
-    }
-
-
-def _sources(asset: Asset) -> str:
-    """The names of the sources that the parts of an asset have, each once."""
-    names: list[str] = []
-    for part in asset.parts:
-        names += [source.name for source in part.sources]
-    return ", ".join(dict.fromkeys(names))
-
-
-def _size(path: Path | None) -> int:
-    """Bytes of a file, or of a folder's files."""
-    if path is None:
-        return 0
-    if path.is_file():
-        return path.stat().st_size
-    sizes = [file.stat().st_size for file in path.rglob("*") if file.is_file()]
-    return sum(sizes)
-
-
-# Components of a method id
-
-
 def components_rows(registry: Registry) -> list[ListedRow]:
     """Poolings, post-processors and fit corpora, as they are written in a method id."""
-    plugin_names = names_of_plugins()
-    rows: list[ListedRow] = []
+    meanings = {}
     for name, pooling in registry.poolings.items():
-        meaning = f"pooling: {_pooling_in_words(pooling)}"
-        plugin_name = plugin_names.get(("POOLINGS", name), "")
-        rows.append(_component_row(name, meaning, plugin_name))
+        meanings[name] = f"pooling: {_pooling_in_words(pooling)}"
     for name, post_processor in registry.posts.items():
-        meaning = f"post-processor: {_post_processor_in_words(post_processor)}"
-        plugin_name = plugin_names.get(("POSTS", name), "")
-        rows.append(_component_row(f"+{name}", meaning, plugin_name))
+        words = _post_processor_in_words(post_processor)
+        meanings[f"+{name}"] = f"post-processor: {words}"
     for name, description in TARGETS.items():
-        rows.append(_component_row(f"@{name}", f"fit corpus: {description}"))
+        meanings[f"@{name}"] = f"fit corpus: {description}"
     for name, corpus in registry.corpora.items():
-        plugin_name = plugin_names.get(("CORPORA", name), "")
-        meaning = f"fit corpus: {corpus.note}"
-        rows.append(_component_row(f"@{name}", meaning, plugin_name))
-    return rows
-
-
-def _component_row(word: str, meaning: str, plugin_name: str = "") -> ListedRow:
-    """A component; `word` is how a method id writes it, with its sign."""
-    return {"word": word, "is": meaning, "plug-in": plugin_name}
+        meanings[f"@{name}"] = f"fit corpus: {corpus.note}"
+    return [{"word": word, "is": meaning} for word, meaning in meanings.items()]
 
 
 def _pooling_in_words(pooling: Pooling) -> str:
@@ -376,6 +231,82 @@ def _first_sentence(documented: Any) -> str:
     return sentence.rstrip(".")
 
 
+def plugins_rows() -> list[ListedRow]:
+    """The loaded plug-ins: origin, version, digest, and what they register."""
+    rows: list[ListedRow] = []
+    for plugin in PLUGINS.values():
+        row = {
+            "plug-in": plugin.name,
+            "from": plugin.origin,
+            "version": plugin.version,
+            "sha256": plugin.sha256[:12],
+        }
+        names = registered(plugin)
+        for list_name in PLUGIN_LISTS:
+            row[list_name.lower()] = ", ".join(names.get(list_name, ()))
+        rows.append(row)
+    return rows
+
+
+# Assets
+
+
+def assets_rows(registry: Registry, places: Places) -> list[ListedRow]:
+    """Every data set and encoder: whether it is here, its source, its pin, how to get it."""
+    data_sets = [_data_row(asset, places) for asset in every_asset()]
+    encoders = [_encoder_row(encoder, places) for encoder in registry.encoders.values()]
+    return data_sets + encoders
+
+
+def _data_row(asset: Asset, places: Places) -> ListedRow:
+    """A row of `assets_rows` for a data set."""
+    path = places.data(asset)
+    sources = [source.name for part in asset.parts for source in part.sources]
+    return {
+        "asset": asset.name,
+        "here": path is not None,
+        "bytes": asset.download_size if path is None else _size(path),
+        "what": asset.what,
+        "source": asset.source,
+        "sources": ", ".join(dict.fromkeys(sources)),
+        "pinned": asset.pinned,
+        "licence": asset.licence,
+        "cite": ", ".join(asset.cite),
+        "get": asset.get,
+    }
+
+
+def _encoder_row(encoder: EncoderConfig, places: Places) -> ListedRow:
+    """A row of `assets_rows` for an encoder."""
+    source = encoder.source
+    origin = str(source)
+    if isinstance(source, Hub | Packaged) and packaged(encoder):
+        origin = f"package {source.package}"
+    is_here = places.has_encoder(encoder)
+    size = getattr(source, "download_size", None)
+    if is_here:
+        size = _size(places.encoder(encoder.member(0)))
+    command = "train family" if isinstance(source, Trained) else "fetch"
+    return {
+        "asset": encoder.name,
+        "here": is_here,
+        "bytes": size,
+        "what": "encoder",
+        "source": origin,
+        "sources": f"hub {source.repo}" if isinstance(source, Hub) else "",
+        "pinned": pinned_by(encoder),
+        "licence": encoder.licence,
+        "cite": encoder.cite,
+        "get": f"harness {command} {encoder.name}",
+    }
+
+
+def _size(path: Path) -> int:
+    """Bytes of a file, or of a folder's files."""
+    files = [path] if path.is_file() else path.rglob("*")
+    return sum(file.stat().st_size for file in files if file.is_file())
+
+
 # Published tables and their cells
 
 
@@ -384,9 +315,9 @@ def papers_rows(tables: tuple[Table, ...]) -> list[ListedRow]:
     return [
         {
             "table": table.id,
+            "numbers": len(table.cells),
             "paper": table.paper,
             "place": table.table,
-            "numbers": len(table.cells),
             "cite": table.cite,
         }
         for table in tables
