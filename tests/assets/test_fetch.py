@@ -377,7 +377,7 @@ def page_hub(hub, monkeypatch, tmp_path):
 
 def test_the_commands_of_the_page_on_data_do_what_it_says(page_hub, tmp_path, capfd):
     commands = [command for command in commands_of_the_page() if command[1] != "run"]
-    assert len(commands) == 7
+    assert len(commands) == 6
     for command in commands:
         page_hub.asked.clear()
         with pytest.raises(SystemExit) as ended:
