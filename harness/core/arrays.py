@@ -24,19 +24,10 @@ else:
 
 __all__ = [
     "Bool", "Float", "Float32", "Float64", "Int", "Int32", "Int64", "Num", "UInt8",
-    "is_plain_array", "read_only", "read_only_view",
+    "read_only", "read_only_view",
 ]  # fmt: skip
 
 Array = TypeVar("Array", bound=np.ndarray)
-
-
-def is_plain_array(value: object) -> bool:
-    """Whether a value is an array of NumPy, in memory or in a file.
-
-    Masked arrays and matrices are none: they leave numbers out, or multiply otherwise, in
-    computations that are written for arrays.
-    """
-    return type(value) in (np.ndarray, np.memmap)
 
 
 def read_only(x: Array) -> Array:

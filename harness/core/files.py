@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 import tempfile
-import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path, PurePosixPath
 from urllib.parse import quote
@@ -40,25 +39,16 @@ def make_folder(folder: Path, setting: str, *, to_write: bool = False) -> None:
 
 
 SCRATCH = ".writing-"  # the beginning of the names of scratch files
-# Seconds without a change after which the process of a scratch file must have been killed.
-SECONDS_TO_WRITE = 3600.0
 
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """A scratch file that replaces a file when the block ends, after it is synced to disk.
 
-    A reader, or a system after a crash, sees all of the new file or nothing of it. A
-    scratch file that a killed process left is removed an hour later.
-
-    If the block raises, the file stays as it was; an OSError names it, and not the
-    scratch file.
+    A reader, or a system after a crash, sees all of the new file or nothing of it. If the
+    block raises, the file stays as it was; an OSError names it, and not the scratch file.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    for unfinished in path.parent.glob(f"{SCRATCH}*.tmp"):
-        with suppress(FileNotFoundError):
-            if time.time() - unfinished.stat().st_mtime > SECONDS_TO_WRITE:
-                unfinished.unlink()
     with naming(path):
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=SCRATCH, suffix=".tmp")
         os.close(handle)
@@ -80,9 +70,8 @@ def naming(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        named_file = Path(str(error.filename or SCRATCH)).name
         # An error without a number has a message of its own.
-        if error.errno and named_file.startswith(SCRATCH):
+        if error.errno and SCRATCH in str(error.filename or SCRATCH):
             error.filename = str(path)
         raise
 

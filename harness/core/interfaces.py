@@ -147,8 +147,7 @@ class Encoding:
 
     A mean over layers commutes with the mean over tokens, so that every pooling can be
     computed from them, and the states of tokens are never stored. All poolings share an
-    encoding, so that its arrays are made read-only. An array in the memory of another
-    library, which may write into it again, is copied.
+    encoding, so that its arrays are made read-only.
 
     Attributes:
         layers: The numbers of the kept layers, ascending; 0 is the output of the
@@ -186,33 +185,23 @@ class Encoding:
 
     def __post_init__(self) -> None:
         for name, array in self.arrays.items():
-            self._require_array(name, array)
-            if not _is_memory_of_numpy(array):
-                object.__setattr__(self, name, np.array(array))
-            read_only(getattr(self, name))
-        self._require_layers()
-
-    def _require_array(self, name: str, array: Any) -> None:
-        """Raise ScoreError unless an array has the numbers, axes and rows of its attribute."""
-        place = f"an encoding's {name}"
-        if not isinstance(array, np.ndarray) or array.dtype.kind != "f":
-            kind = getattr(array, "dtype", type(array).__name__)
-            raise ScoreError(f"{place}: wanted an array of float32, found {kind}")
-        axes = 3 if name == "mean" else 2
-        if array.ndim != axes or len(array) != len(self.mean):
-            raise ScoreError(
-                f"{place}: wanted an array of shape {ENCODING_SHAPES[name]}, found shape "
-                f"{array.shape}"
-            )
-
-    def _require_layers(self) -> None:
-        """Raise ScoreError unless the layers are those of `mean`, and none is above `depth`."""
-        layers = self.layers
-        is_of_mean = len(set(layers)) == len(layers) == self.mean.shape[1]
-        if not is_of_mean or not set(layers) <= set(range(self.depth + 1)):
+            if not isinstance(array, np.ndarray) or array.dtype.kind != "f":
+                kind = getattr(array, "dtype", type(array).__name__)
+                raise ScoreError(
+                    f"an encoding's {name}: wanted an array of float32, found {kind}"
+                )
+            axes = 3 if name == "mean" else 2
+            if array.ndim != axes or len(array) != len(self.mean):
+                raise ScoreError(
+                    f"an encoding's {name}: wanted an array of shape {ENCODING_SHAPES[name]}, "
+                    f"found shape {array.shape}"
+                )
+            read_only(array)
+        is_of_mean = len(set(self.layers)) == len(self.layers) == self.mean.shape[1]
+        if not is_of_mean or not set(self.layers) <= set(range(self.depth + 1)):
             raise ScoreError(
                 f"an encoding's layers: wanted {self.mean.shape[1]} different layers as in mean, "
-                f"of 0 to {self.depth}, found {layers}"
+                f"of 0 to {self.depth}, found {self.layers}"
             )
 
     def __len__(self) -> int:
@@ -221,20 +210,8 @@ class Encoding:
     @property
     def arrays(self) -> dict[str, Float32[np.ndarray, "N ..."]]:
         """Its arrays by the names of their attributes, without those that are None."""
-        arrays = {}
-        for name in ENCODING_SHAPES:
-            array = getattr(self, name)
-            if array is not None:
-                arrays[name] = array
-        return arrays
-
-
-def _is_memory_of_numpy(array: np.ndarray) -> bool:
-    """Whether an array, or the array that it is a view of, has memory of its own."""
-    owner: Any = array
-    while isinstance(owner, np.ndarray) and owner.base is not None:
-        owner = owner.base
-    return isinstance(owner, np.ndarray)
+        arrays = {name: getattr(self, name) for name in ENCODING_SHAPES}
+        return {name: array for name, array in arrays.items() if array is not None}
 
 
 # Encoders

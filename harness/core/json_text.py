@@ -1,14 +1,8 @@
-"""JSON: how files are read and written.
-
-The standard allows an object with the same key twice, of which Python keeps the last
-one. A key that is appended to a file would then replace what was measured, so that such
-text is refused.
-"""
+"""JSON: how files are read and written."""
 
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -16,25 +10,12 @@ from typing import Any
 from harness.core.files import write_atomically
 
 
-def _object(items: list[tuple[str, Any]]) -> dict[str, Any]:
-    """The dictionary of an object. Raises ValueError for a key that is there twice."""
-    content = dict(items)
-    if len(content) < len(items):
-        counts = Counter(key for key, _ in items)
-        repeated_keys = [key for key, count in counts.items() if count > 1]
-        raise ValueError(f"the key {repeated_keys[0]!r} is there twice")
-    return content
-
-
 def _refuse_constant(word: str) -> float:
     raise ValueError(f"{word} is no number of JSON")
 
 
-# Decoders are made once, since making one takes as long as reading a record.
-_FINITE_DECODER = json.JSONDecoder(
-    object_pairs_hook=_object, parse_constant=_refuse_constant
-)
-_DECODER = json.JSONDecoder(object_pairs_hook=_object)
+# Made once, since making a decoder takes as long as reading a record.
+_DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
 
 
 def parse_json(
@@ -52,16 +33,12 @@ def parse_json(
         parse_float: Makes a number of its text; by default `float`.
 
     Raises:
-        ValueError: The text is no JSON, an object has a key twice, or brackets are
-            nested too deep for Python's parser.
+        ValueError: The text is no JSON, or brackets are nested too deep for Python.
     """
-    decoder = _FINITE_DECODER if finite else _DECODER
-    if parse_float is not None:
-        decoder = json.JSONDecoder(
-            object_pairs_hook=_object,
-            parse_constant=_refuse_constant if finite else parse_float,
-            parse_float=parse_float,
-        )
+    decoder = _DECODER
+    if not finite or parse_float is not None:
+        constant = _refuse_constant if finite else parse_float
+        decoder = json.JSONDecoder(parse_constant=constant, parse_float=parse_float)
     try:
         return decoder.decode(text if isinstance(text, str) else text.decode())
     except RecursionError:

@@ -9,7 +9,6 @@ import json
 from collections.abc import Iterable, Set
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
 
 import numpy as np
 
@@ -53,30 +52,42 @@ class Pairs:
 
     def __post_init__(self) -> None:
         for name in ("a", "b", "group"):
-            object.__setattr__(self, name, _column(name, getattr(self, name)))
-        object.__setattr__(self, "gold", _gold_scores(self.gold))
-        columns = (*self.columns, self.gold, self.group)
-        lengths = {len(column) for column in columns}
+            texts = getattr(self, name)
+            if isinstance(texts, str | bytes | Set) or not isinstance(texts, Iterable):
+                raise DataError(
+                    f"column {name}: wanted a list of texts, found {type(texts).__name__}; make a "
+                    "tuple of them, in the order of the pairs"
+                )
+            object.__setattr__(self, name, tuple(texts))
+        try:
+            gold = np.array(self.gold, dtype=np.float64)
+        except (TypeError, ValueError, OverflowError):
+            gold = np.empty(())
+        if gold.ndim != 1:
+            raise DataError(
+                f"gold: wanted a number a pair, found {type(self.gold).__name__} of something "
+                "else; convert it, as in np.array([float(score) for score in scores])"
+            )
+        object.__setattr__(self, "gold", read_only(gold))
+        lengths = {len(column) for column in (*self.columns, gold, self.group)}
         if len(lengths) != 1:
             raise DataError(
                 f"wanted columns of one length, found {', '.join(map(str, sorted(lengths)))} rows; "
                 "give each pair its sentences, gold and group"
             )
-        self._require_texts("first sentence", self.a)
-        self._require_texts("second sentence", self.b)
-        self._require_texts("group", self.group)
-
-    def _require_texts(self, column: str, texts: tuple[str, ...]) -> None:
-        """Raise DataError for a sentence or group that is no text."""
-        for number, text in enumerate(texts, start=1):
-            fault = text_fault(text)
-            if fault is None:
-                continue
-            place = f"pair {number}, {column}"
-            if not self.b:
-                place = f"sentence {number}" + (", group" if column == "group" else "")
+        for name in ("a", "b", "group"):
+            for number, text in enumerate(getattr(self, name), start=1):
+                fault = text_fault(text)
+                if fault is not None:
+                    raise DataError(
+                        f"pair {number}, {name}: wanted a text, {fault}; mend it, or leave it out"
+                    )
+        is_finite = np.isfinite(gold)
+        if not is_finite.all():
+            index = int(is_finite.argmin())
             raise DataError(
-                f"{place}: wanted a text, {fault}; mend it, or leave it out"
+                f"pair {index + 1}: wanted a finite number as gold, found {gold[index]}; mend it, "
+                "or leave the pair out"
             )
 
     def __len__(self) -> int:
@@ -119,43 +130,9 @@ def rows_digest(pairs: Pairs, *further_columns: Iterable[str]) -> str:
     JSON, so that no two rows have one line.
     """
     gold = [repr(score) for score in pairs.gold.tolist()]
-    rows = zip(*pairs.columns, gold, *further_columns, strict=True)
-    return text_digest(_line(row) for row in rows)
-
-
-def _line(row: tuple[str, ...]) -> str:
-    """The line of a row's columns; it has a tab only if no column has one."""
-    line = "\t".join(row)
-    is_plain = line.count("\t") == len(row) - 1 and "\n" not in line
-    return line if is_plain else json.dumps(row)
-
-
-def _column(name: str, texts: Any) -> tuple[Any, ...]:
-    """A column as a tuple. Raises DataError for a single text, and for texts without an order."""
-    if isinstance(texts, str | bytes | Set) or not isinstance(texts, Iterable):
-        raise DataError(
-            f"column {name}: wanted a list of texts, found {type(texts).__name__}; make a tuple of "
-            "them, in the order of the pairs"
-        )
-    return tuple(texts)
-
-
-def _gold_scores(gold: Any) -> Float64[np.ndarray, " P"]:
-    """A read-only copy of gold scores. Raises DataError unless they are finite numbers."""
-    try:
-        scores = np.ma.filled(gold, np.nan).astype(np.float64, casting="same_kind")
-    except (TypeError, ValueError, RuntimeError):
-        scores = np.empty(())
-    if scores.ndim != 1:
-        raise DataError(
-            f"gold: wanted a number a pair, found {type(gold).__name__} of something else; convert "
-            "it, as in np.array([float(score) for score in scores])"
-        )
-    is_finite = np.isfinite(scores)
-    if not is_finite.all():
-        index = int(is_finite.argmin())
-        raise DataError(
-            f"pair {index + 1}: wanted a finite number as gold, found {scores[index]}; mend it, or "
-            "leave the pair out"
-        )
-    return read_only(scores)
+    lines = []
+    for row in zip(*pairs.columns, gold, *further_columns, strict=True):
+        line = "\t".join(row)
+        is_plain = line.count("\t") == len(row) - 1 and "\n" not in line
+        lines.append(line if is_plain else json.dumps(row))
+    return text_digest(lines)

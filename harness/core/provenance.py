@@ -108,6 +108,8 @@ class Plugin:
 
 
 PLUGINS: dict[str, Plugin] = {}  # the plug-ins that are loaded in this process, by name
+# In the place of the digest of code without a file, as in an interpreter.
+THIS_PROCESS = uuid4().hex
 
 
 def plugins_of(*values: object) -> dict[str, Plugin]:
@@ -129,8 +131,9 @@ def code_of(*values: object) -> dict[str, str]:
     for plugin in plugins_of(*values).values():
         digests[f"plugin {plugin.name}"] = plugin.sha256
     for module in _modules_of(values):
-        if _is_of_program(module):
-            digests[f"file {module}"] = _file_digest(module)
+        digest = _digest_of_program(module)
+        if digest is not None:
+            digests[f"file {module}"] = digest
     return digests
 
 
@@ -162,29 +165,20 @@ def _modules_of(value: object) -> Iterator[str]:
             yield from _modules_of([getattr(value, x.name) for x in fields(value)])
 
 
-# Code of a program
-
-# Folders of installed libraries, whose versions a record has.
-LIBRARY_FOLDERS = ("site-packages", "dist-packages")
-# In the place of the digest of code without a file, as in an interpreter.
-THIS_PROCESS = uuid4().hex
-
-
 @cache
-def _is_of_program(module: str) -> bool:
-    """Whether a module is in no plug-in of a file, no library and not in the harness."""
+def _digest_of_program(module: str) -> str | None:
+    """The digest of a module's file when it is first asked for.
+
+    None for the harness itself, a plug-in of a file, and libraries, whose versions a
+    record has.
+    """
     package = module.partition(".")[0]
-    if package in (HARNESS.name, BASELINES.name, FILE_PLUGINS):
-        return False
-    if package in sys.stdlib_module_names or package not in sys.modules:
-        return False
-    file = getattr(sys.modules[package], "__file__", None) or ""
-    return set(LIBRARY_FOLDERS).isdisjoint(Path(file).parts)
-
-
-@cache
-def _file_digest(module: str) -> str:
-    """The digest of a module's file when it is first asked for."""
+    known = {HARNESS.name, BASELINES.name, FILE_PLUGINS, *sys.stdlib_module_names}
+    if package in known or package not in sys.modules:
+        return None
+    package_file = getattr(sys.modules[package], "__file__", None) or ""
+    if {"site-packages", "dist-packages"} & {*Path(package_file).parts}:
+        return None
     file = getattr(sys.modules.get(module), "__file__", None)
     return sha256_of(Path(file)) if file else THIS_PROCESS
 

@@ -113,45 +113,39 @@ def _types_of(kind: Any) -> Mapping[str, Any]:
     return get_type_hints(kind)
 
 
-@cache
-def _holds_tables(kind: Any) -> bool:
-    """Whether a value of this type is a dataclass or holds some."""
-    return is_dataclass(kind) or any(_holds_tables(item) for item in get_args(kind))
-
-
 def _with_names_of_fields(
     kind: Any, content: Any, place: str, further_fields: Collection[str] = ()
 ) -> Any:
     """Content whose keys are names of fields: `[[row]]` becomes `rows`.
 
-    Raises DataError for a key that is no field, by its `place`.
+    Raises DataError for a key that is no field, by its `place`. Content of another form
+    than the type's stays as it is; msgspec refuses it.
     """
     if get_origin(kind) is UnionType:  # `X | None`
         kind = get_args(kind)[0]
-    if not _holds_tables(kind) or not isinstance(content, list | dict):
+    if isinstance(content, list) and get_args(kind):
+        item = get_args(kind)[0]
+        rows = enumerate(content)
+        return [
+            _with_names_of_fields(item, row, _place_of_row(place, row, number))
+            for number, row in rows
+        ]
+    if not isinstance(content, dict):
         return content
+    table = {}
     if is_dataclass(kind):
-        if isinstance(content, list):
-            return content  # msgspec refuses it
         types = _types_of(kind)  # type: ignore[arg-type]
-        table = {}
         for key, value in content.items():
             name = key if key in types else f"{key}s"
             if name not in types or name in further_fields:
                 names = ", ".join(n for n in types if n not in further_fields)
                 _refuse(place, f"unknown key {key!r}; known are {names}")
             table[name] = _with_names_of_fields(types[name], value, f"{place}: {name}")
-        return table
-    item = get_args(kind)[-1] if isinstance(content, dict) else get_args(kind)[0]
-    if isinstance(content, dict):
-        return {
-            key: _with_names_of_fields(item, value, f"{place}.{key}")
-            for key, value in content.items()
-        }
-    return [
-        _with_names_of_fields(item, row, _place_of_row(place, row, number))
-        for number, row in enumerate(content)
-    ]
+    else:
+        for key, value in content.items():
+            item = get_args(kind)[-1] if get_args(kind) else Any
+            table[key] = _with_names_of_fields(item, value, f"{place}.{key}")
+    return table
 
 
 def _refuse(place: str, fault: str) -> NoReturn:

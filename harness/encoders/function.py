@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from harness.core.arrays import Float32, is_plain_array
+from harness.core.arrays import Float32
 from harness.core.digests import digest_of
 from harness.core.errors import ScoreError
 from harness.core.identity import NOT_IN_IDENTITY
@@ -120,7 +120,7 @@ class FunctionConfig(BaseConfig):
             description = f"a {type(answer).__name__}"
             if vectors is not None and vectors.shape != ():
                 description = f"an array of shape {vectors.shape}"
-            elif is_plain_array(answer):
+            elif isinstance(answer, np.ndarray):
                 description = f"an array of {answer.dtype}"
             raise ScoreError(
                 f"{self.name}: wanted {len(texts)} rows for {len(texts)} texts, all of one width, "

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from harness.assets.places import Places, revision_of
-from harness.core.arrays import Float, Float32, Int, is_plain_array, read_only
+from harness.core.arrays import Float, Float32, Int, read_only
 from harness.core.errors import DataError, ScoreError, UsageError
 from harness.core.interfaces import Encoder, EncoderConfig, Encoding, Identity, Pooling
 from harness.core.provenance import code_of, with_code
@@ -138,8 +138,8 @@ def require_rows(maker: str, rows: Any, count: int) -> None:
 
     `maker` names the pooling or map that made them, for the message.
     """
-    if not is_plain_array(rows) or rows.dtype.kind not in "fiub":
-        kind = rows.dtype if is_plain_array(rows) else type(rows).__name__
+    if not isinstance(rows, np.ndarray) or rows.dtype.kind not in "fiub":
+        kind = getattr(rows, "dtype", type(rows).__name__)
         raise ScoreError(f"{maker}: wanted a matrix of real numbers, found {kind}")
     if rows.ndim != 2 or len(rows) != count:
         raise ScoreError(

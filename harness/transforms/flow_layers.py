@@ -46,15 +46,14 @@ class LatentModel(nn.Module, ABC):
 
 
 class Bijection(LatentModel):
-    """An invertible map y = f(x): a layer of a flow, or a whole flow."""
+    """An invertible map y = f(x): a layer of a flow, or a whole flow.
+
+    Only the direction to the Gaussian is computed, since nothing samples from a flow.
+    """
 
     @abstractmethod
     def forward(self, x: Rows) -> tuple[Rows, LogDet]:
         """y = f(x) and log |det dy/dx|."""
-
-    @abstractmethod
-    def inverse(self, y: Rows) -> Rows:
-        """The rows x of y = f(x)."""
 
     def latent(self, x: Rows) -> Rows:
         z, _ = self(x)
@@ -79,11 +78,6 @@ class Chain(Bijection):
             log_det = log_det + piece_log_det
         return x, log_det
 
-    def inverse(self, y: Rows) -> Rows:
-        for piece in reversed(self.pieces):
-            y = piece.inverse(y)
-        return y
-
 
 class MultiScale(Bijection):
     """Levels of a multi-scale architecture (RealNVP, section 3.6).
@@ -107,18 +101,6 @@ class MultiScale(Bijection):
                 x, output = torch.split(x, [x.shape[1] - half, half], dim=1)
                 outputs.append(output)
         return torch.cat([*outputs, x], dim=1), log_det
-
-    def inverse(self, y: Rows) -> Rows:
-        outputs: list[Rows] = []
-        for _ in self.levels[1:]:
-            size = y.shape[1]
-            # As in `forward`, whose input had all coordinates that are left.
-            output, y = torch.split(y, [size // 2, size - size // 2], dim=1)
-            outputs.append(output)
-        x = self.levels[-1].inverse(y)
-        for level in reversed(self.levels[:-1]):
-            x = level.inverse(torch.cat([x, outputs.pop()], dim=1))
-        return x
 
 
 # Scales are learned as exp(3 s), in actnorm and after a conditioner (Glow's released
@@ -175,9 +157,6 @@ class Actnorm(Norm, Bijection):
         logs = SCALE_FACTOR * self.log_scale
         return (x + self.shift) * logs.exp(), logs.sum()
 
-    def inverse(self, y: Rows) -> Rows:
-        return y * (-SCALE_FACTOR * self.log_scale).exp() - self.shift
-
 
 class LinearNorm(Norm):
     """y = (x W + shift) exp(3 s): actnorm after a linear map."""
@@ -194,9 +173,6 @@ class Reversal(Bijection):
 
     def forward(self, x: Rows) -> tuple[Rows, LogDet]:
         return x.flip(1), 0.0
-
-    def inverse(self, y: Rows) -> Rows:
-        return y.flip(1)
 
 
 class InvertibleLinear(Bijection):
@@ -220,24 +196,11 @@ class InvertibleLinear(Bijection):
         self.upper = nn.Parameter(upper.triu(1))
         self.log_scale = nn.Parameter(upper.diagonal().abs().log())
 
-    @property
-    def factors(self) -> tuple[Float64[Tensor, "D D"], Float64[Tensor, "D D"]]:
-        """L and U."""
+    def forward(self, x: Rows) -> tuple[Rows, LogDet]:
         diagonal = self.sign * self.log_scale.exp()
         lower = self.lower.tril(-1) + torch.ones_like(diagonal).diag()
-        return lower, self.upper.triu(1) + diagonal.diag()
-
-    def forward(self, x: Rows) -> tuple[Rows, LogDet]:
-        lower, upper = self.factors
+        upper = self.upper.triu(1) + diagonal.diag()
         return x[:, self.order] @ lower @ upper, self.log_scale.sum()
-
-    def inverse(self, y: Rows) -> Rows:
-        lower, upper = self.factors
-        solve = torch.linalg.solve_triangular
-        permuted = solve(
-            lower, solve(upper, y, upper=True, left=False), upper=False, left=False
-        )
-        return permuted[:, self.order.argsort()]
 
 
 class Conditioner(nn.Module):
@@ -277,10 +240,6 @@ class AdditiveCoupling(Bijection):
         x1, x2 = torch.split(x, self.halves, dim=1)
         return torch.cat([x1, x2 + self.shift(x1)], dim=1), 0.0
 
-    def inverse(self, y: Rows) -> Rows:
-        y1, y2 = torch.split(y, self.halves, dim=1)
-        return torch.cat([y1, y2 - self.shift(y1)], dim=1)
-
 
 class AffineCoupling(Bijection):
     """y = (x1, (x2 + m(x1)) exp(tanh s(x1))) over two halves (RealNVP, section 3.2).
@@ -301,11 +260,6 @@ class AffineCoupling(Bijection):
         log_scale = log_scale.tanh()
         y = torch.cat([x1, (x2 + shift) * log_scale.exp()], dim=1)
         return y, log_scale.sum(dim=1)
-
-    def inverse(self, y: Rows) -> Rows:
-        y1, y2 = torch.split(y, self.halves, dim=1)
-        shift, log_scale = self.shift_and_scale(y1).chunk(2, dim=1)
-        return torch.cat([y1, y2 * (-log_scale.tanh()).exp() - shift], dim=1)
 
 
 @torch.no_grad()

@@ -20,9 +20,6 @@ from harness.transforms.flow_layers import Bijection, LogDet, Rows, normal, zero
 # The largest spectral norm of each of the three linear maps of g: its Lipschitz constant
 # is at most 0.9^3 = 0.73.
 SPECTRAL_NORM = 0.9
-# Steps of the fixed-point iteration; each shrinks the error by the Lipschitz constant,
-# 100 of them by 2e-14.
-INVERSE_STEPS = 100
 # Terms of the series that are always computed, and the probability of each further one
 # given the one before. It is above the square of the Lipschitz constant, 0.53, so that
 # the estimate has a variance; Chen et al. have 1/2.
@@ -52,15 +49,6 @@ class ResidualBlock(Bijection):
         residual, slopes = self.residual(x, weights)
         log_det = self.estimated_log_det if self.training else exact_log_det
         return x + residual, log_det(weights, slopes)
-
-    def inverse(self, y: Rows) -> Rows:
-        """The limit of x = y - g(x), from x = y on."""
-        weights = self.contracting_weights()
-        x = y
-        for _ in range(INVERSE_STEPS):
-            residual, _ = self.residual(x, weights)
-            x = y - residual
-        return x
 
     def contracting_weights(self) -> Weights:
         """The linear maps, each scaled down to the spectral norm that it may have."""

@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import f1_score
 
 from baselines.minilm import MINILM
@@ -125,16 +124,6 @@ def by_splits(*sizes: int, apart: float = 8.0):
     return np.concatenate([x for x, _ in sets]), parts
 
 
-@pytest.mark.parametrize("sizes", [(400, 60), (120, 40, 60)])
-def test_separable_classes_are_told_apart_as_scikit_learn_does(sizes):
-    vectors, (*learned, test) = by_splits(*sizes)
-    oracle = LogisticRegression().fit(vectors[learned[0].a], learned[0].gold)
-    classes, facts = predicted_classes(vectors, test, learned)
-    assert np.mean(classes == oracle.predict(vectors[test.a])) >= 0.95  # it stops early
-    assert facts["dev_accuracy"] >= 95
-    assert len(facts["penalties"]) == 1
-
-
 def test_without_other_splits_every_fold_is_predicted_by_the_nine_others():
     vectors, (test,) = by_splits(60)
     classes, facts = predicted_classes(vectors, test, [])
@@ -216,14 +205,3 @@ def test_minilm_scores_what_senteval_gives_it(cell, data_dir, cache_dir, tmp_pat
     [outcome] = execute(planned_cells([Method(MINILM, MEAN)], [task], seeds=1), context)
     for name, score in cell["scores"].items():
         assert outcome.record.scores[name] == pytest.approx(score, abs=0.15), name
-
-
-@pytest.mark.parametrize("splits", [1, 2, 3])
-def test_one_class_is_no_task_for_a_classifier(splits):
-    """It would be right every time: 100.00."""
-    x, _ = blobs(40 * splits)
-    parts = [items(np.zeros(40), 40 * part) for part in range(splits)]
-    with pytest.raises(
-        ScoreError, match="wanted two classes or more to learn from, found 1"
-    ):
-        predicted_classes(x, parts[0], parts[1:])

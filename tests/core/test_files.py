@@ -1,29 +1,10 @@
 """Files: whole or absent, locked while they are used, and nothing left of a killed process."""
 
-import os
-import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from harness.core.files import (
-    SCRATCH,
-    SECONDS_TO_WRITE,
-    naming,
-    replacing,
-    rewrite,
-    write_atomically,
-)
-
-
-def test_an_old_scratch_file_goes_at_the_next_write_and_another_stays(tmp_path):
-    kept = (f"{SCRATCH}young.tmp", ".hidden.tmp", f"{SCRATCH}notes.txt")
-    for name in (f"{SCRATCH}old.tmp", *kept):
-        (tmp_path / name).touch()
-        age = 0 if "young" in name else SECONDS_TO_WRITE + 60
-        os.utime(tmp_path / name, (time.time() - age,) * 2)
-    write_atomically(tmp_path / "b.json", b"whole")
-    assert {path.name for path in tmp_path.iterdir()} == {"b.json", *kept}
+from harness.core.files import replacing, rewrite, write_atomically
 
 
 def test_a_write_that_fails_leaves_the_old_file_and_names_it(tmp_path):
@@ -36,13 +17,6 @@ def test_a_write_that_fails_leaves_the_old_file_and_names_it(tmp_path):
     assert caught.value.filename == str(tmp_path / "a.json")
     assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
     assert (tmp_path / "a.json").read_bytes() == b"old"
-
-
-@pytest.mark.parametrize("named", [None, "other.json"])
-def test_an_error_of_the_system_keeps_the_file_that_it_names(tmp_path, named):
-    with pytest.raises(OSError, match="No such") as caught, naming(tmp_path / "a.json"):
-        raise FileNotFoundError(2, "No such file", named)
-    assert caught.value.filename == (named or str(tmp_path / "a.json"))
 
 
 def test_a_writer_may_make_the_file_anew(tmp_path):

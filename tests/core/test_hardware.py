@@ -1,6 +1,5 @@
 """Device, precision and batches of an encoder: what moves a score is in its name and its key."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,7 +8,6 @@ import torch
 from tolerances import ROUNDING, encoding_gap
 
 from harness.assets.places import Places
-from harness.cli import main
 from harness.core.errors import UsageError
 from harness.core.hardware import Hardware, base_name, in_precision, precision_of
 from harness.evaluation.select import PlannedCell, on_hardware
@@ -38,17 +36,6 @@ def test_a_precision_stands_in_the_name_and_float32_does_not(name, dtype, wanted
     assert in_precision(name, dtype) == wanted
     assert precision_of(wanted)[1] == dtype
     assert base_name(wanted) == "minilm"
-
-
-def test_an_id_names_its_precision_and_is_another_method():
-    method = REGISTRY.parse("bert-mini-bfloat16:64.mean")
-    assert method.id == "bert-mini-bfloat16:64.mean"
-    assert method.encoder.hardware.dtype == "bfloat16"
-    assert repr(method) != repr(REGISTRY.parse("bert-mini:64.mean"))
-    assert (
-        REGISTRY.parse("bert-mini-float16.native").encoder.of.hardware.dtype
-        == "float16"
-    )
 
 
 @pytest.mark.parametrize(
@@ -115,20 +102,3 @@ def test_cells_keep_the_precision_of_their_ids_unless_another_is_wanted():
     assert placed[0].encoder.hardware == Hardware("cuda", "bfloat16", 64)
     words = planned_cells_of("glove-mini.mean")
     assert on_hardware(words, "cuda", None, 64) == words
-
-
-def test_a_record_says_device_and_precision_and_stands_apart(
-    tmp_path, monkeypatch, capfd
-):
-    monkeypatch.chdir(tmp_path)
-    chosen = ["-m", "bert-mini.mean", "-t", "mini-lexical", "--cache", "cache"]
-    placed = ["--device", "cpu:0", "--dtype", "bfloat16", "--batch-tokens", "512"]
-    with pytest.raises(SystemExit) as ended:
-        main(["run", *chosen, *placed])
-    assert ended.value.code == 0, capfd.readouterr().err
-    [path] = (tmp_path / "runs").rglob("seed-0.json")
-    record = json.loads(path.read_text())
-    assert record["method"] == "bert-mini-bfloat16.mean"
-    assert record["environment"]["device"] == "cpu:0"
-    [how] = record["facts"]["encoding"]
-    assert (how["device"], how["dtype"], how["tokens"]) == ("cpu:0", "bfloat16", 512)

@@ -36,13 +36,3 @@ def test_a_log_gets_a_line_every_ten_seconds_with_the_time_left():
     lines = stream.getvalue().splitlines()
     assert len(lines) == 40 // LINE_INTERVAL
     assert lines[1] == "minilm: encoding: 180 of 1,000, elapsed 0:00:18, left 0:01:22"
-
-
-def test_a_log_of_a_phase_of_unknown_length_tells_no_time_left():
-    seconds = iter(range(0, 10_000, 20))
-    stream = io.StringIO()
-    with progress_on(stream, clock=lambda: float(next(seconds))) as progress:
-        progress.phase("reading", None)
-        progress.note("wiki")
-        progress.step(7)
-    assert stream.getvalue() == "reading: wiki: 7, elapsed 0:00:20\n"

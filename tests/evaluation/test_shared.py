@@ -8,7 +8,6 @@ from typing import ClassVar
 import jaxtyping
 import numpy as np
 import pytest
-import torch
 from fakes import (
     TOY,
     Centre,
@@ -415,13 +414,6 @@ def test_an_encoder_that_gives_something_else_is_refused(tmp_path, kind):
     assert words in outcome.message
 
 
-def test_an_encoding_does_not_share_the_memory_of_another_library():
-    buffer = torch.zeros(2, 1, 3)
-    encoding = Encoding(layers=(0,), depth=0, mean=buffer.numpy()[:1])
-    buffer += 1  # the next batch
-    assert not encoding.mean.any()
-
-
 def score_of(number):
     return lambda *_: {"score": number}
 
@@ -441,11 +433,6 @@ METRICS = {  # the functions `score` and `compare` of a metric
         score_of({"all": 3.0}),
         cosines,
         f"{COMPARED}its main score score, found score; name it by main_score",
-    ),
-    "masked values": (
-        plain_score,
-        lambda *arguments: (np.ma.masked_less(cosines(*arguments)[0], 0), {}),
-        "a finite number for each of 30 pairs from compare, found MaskedArray",
     ),
 }
 

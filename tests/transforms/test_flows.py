@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import scipy.stats
 import torch
 from torch import nn
 
@@ -21,20 +20,8 @@ from harness.evaluation.select import planned_cells
 from harness.registry import load_registry
 from harness.results.store import Store
 from harness.tasks.loader import TaskLoader
-from harness.transforms.flow_layers import (
-    Actnorm,
-    Bijection,
-    initialise_from_data,
-    norms_of,
-)
-from harness.transforms.flows import (
-    CHECKED_ROWS,
-    AdamW,
-    Architecture,
-    FitSettings,
-    fit_flow,
-    varies,
-)
+from harness.transforms.flow_layers import Bijection, initialise_from_data, norms_of
+from harness.transforms.flows import AdamW, Architecture, FitSettings, fit_flow
 
 FLOW = FLOWS["flow"]
 RANDOM = FLOWS["flow:glorot"]
@@ -92,14 +79,6 @@ def test_the_log_determinant_is_that_of_autograds_jacobian(post, size):
         assert abs(torch.linalg.slogdet(jacobian).logabsdet - given[row]) < 1e-10
 
 
-@for_every_bijection
-@sizes
-def test_the_inverse_gives_the_rows_back(post, size):
-    model, x = trained(post, size)
-    with torch.no_grad():
-        assert (model.inverse(model(x)[0]) - x).abs().max() < 1e-8
-
-
 @for_every_flow
 def test_the_loss_reaches_every_parameter(post):
     model, x = trained(post, 8)
@@ -124,15 +103,6 @@ def test_a_first_batch_comes_out_standardised_and_couplings_start_as_nothing(
     assert (z.var(dim=0, correction=0) - 1).abs().max() < 1e-10
 
 
-def test_a_coordinate_without_spread_is_centred_and_keeps_its_scale():
-    x = torch.from_numpy(rows(10, 3)).double()
-    x[:, 1] = 0.7 + 1e-8 * x[:, 0]  # no spread but that of rounding in float32
-    norm = Actnorm(3).requires_grad_(False)
-    norm.standardise(x)
-    assert norm.log_scale[1] == 0
-    assert norm(x)[0][:, 1].abs().max() < 1e-7 * x[:, 0].abs().max()
-
-
 @pytest.mark.parametrize("size", [8, 384])
 def test_without_data_every_actnorm_starts_as_a_variable_of_tensorflow_does(size):
     """Glorot-uniform for the shape (1, 1, 1, C): fan-in 1, fan-out C, in each of its sizes."""
@@ -151,30 +121,7 @@ def test_without_data_every_actnorm_starts_as_a_variable_of_tensorflow_does(size
             assert not torch.equal(norm.shift, norm.log_scale)
 
 
-def test_tensorflows_start_is_scaled_by_three_before_the_exponential():
-    """In `actnorm_scale` the variable is multiplied by logscale_factor, 3, and so is its reach."""
-    x = torch.from_numpy(rows(10, 8)).double()
-    norm = Actnorm(8).requires_grad_(False)
-    norm.draw(rng())
-    b, logs = norm.shift.numpy(), norm.log_scale.numpy()
-    np.testing.assert_allclose(
-        norm(x)[0], (x.numpy() + b) * np.exp(3 * logs), atol=1e-12
-    )
-    assert norm(x)[1] == pytest.approx(3 * logs.sum())
-
-
 # The density, and the authors' formulas
-
-
-def test_bits_per_dimension_are_those_of_the_gaussian_that_actnorm_describes():
-    x = rows(30, 5).astype(np.float64)
-    norm = Actnorm(5).requires_grad_(False)
-    norm.standardise(torch.from_numpy(x))
-    density = scipy.stats.multivariate_normal(x.mean(axis=0), np.diag(x.var(axis=0)))
-    expected = -np.mean(density.logpdf(x)) / np.log(2) / 5
-    assert norm.bits_per_dimension(torch.from_numpy(x)).item() == pytest.approx(
-        expected
-    )
 
 
 def test_a_step_of_glow_is_the_authors_formula():
@@ -306,20 +253,6 @@ def test_a_seed_fits_the_same_map_on_any_number_of_threads_and_another_seed_anot
     assert not same(other, alone)
 
 
-@for_each_of(GLOW)
-def test_a_fit_leaves_the_global_generators_and_the_threads_alone(post, three_threads):
-    def state():
-        legacy = np.random.get_state()[1].tobytes()  # noqa: NPY002 - to see it unchanged
-        return torch.get_rng_state().tolist(), legacy, torch.get_num_threads()
-
-    before = state()
-    post.fit(rows(70, 6), rng())
-    assert state() == before
-    with pytest.raises(ScoreError):
-        FLOW.fit(np.ones((4, 3), np.float32), rng())
-    assert state() == before
-
-
 # What cannot be fitted
 
 
@@ -336,39 +269,17 @@ def test_coordinates_that_hardly_vary_are_left_out(post):
     assert fitted(x).shape == (100, 6)
 
 
-def test_a_row_whose_image_is_not_finite_is_named():
-    x = rows(20, 3)
-    fitted = FLOW.fit(x, rng())
-    x[7, 1] = np.nan
-    with pytest.raises(
-        ScoreError, match="row 7 of the vectors is not finite after the map"
-    ):
-        fitted(x)
-
-
-def test_many_rows_are_looked_at_in_parts_as_in_one():
-    """A coordinate that is constant in each part varies; a bad row is counted from the first."""
-    x = rows(3 * CHECKED_ROWS, 3)
-    x[:CHECKED_ROWS, 1], x[CHECKED_ROWS:, 1], x[:, 2] = 1, 2, 3
-    assert varies(x).tolist() == [True, True, False]
-    assert varies(x[::-1]).tolist() == [True, True, False]
-    x[2 * CHECKED_ROWS + 5, 0] = np.inf
-    with pytest.raises(ScoreError, match=f"row {2 * CHECKED_ROWS + 5} of"):
-        varies(x)
-
-
 @for_every_flow
-def test_divergence_is_said(post):
+def test_what_cannot_be_fitted_is_said(post):
+    spoilt = rows(20, 3)
+    spoilt[7, 1] = np.nan
+    for x in (np.ones((4, 3), np.float32), spoilt):
+        with pytest.raises(ScoreError, match="are equal, or one is not finite"):
+            post.fit(x, rng())
     with pytest.raises(
         ScoreError, match=r"diverged: its loss is (nan|inf) at step \d+ of 50"
     ):
         replace(post, learning_rate=1e3, epochs=50.0).fit(rows(64, 8), rng())
-
-
-def test_a_batch_of_equal_rows_gives_a_finite_map():
-    """Few distinct sentences among many repetitions: a first batch without spread."""
-    x = np.repeat(rows(2, 5), (1000, 2), axis=0)
-    assert np.isfinite(FLOW.fit(x, rng())(x)).all()
 
 
 # A real one

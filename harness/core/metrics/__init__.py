@@ -18,14 +18,7 @@ from typing import Any, Literal, cast
 
 import numpy as np
 
-from harness.core.arrays import (
-    Float,
-    Float64,
-    Int,
-    is_plain_array,
-    read_only,
-    read_only_view,
-)
+from harness.core.arrays import Float, Float64, Int, read_only, read_only_view
 from harness.core.errors import HarnessError, ScoreError, UsageError
 from harness.core.pairs import Pairs
 from harness.core.scores import ScorePath, score_at, score_paths
@@ -165,13 +158,8 @@ def metrics() -> Mapping[str, Metric]:
     registered: dict[str, Metric] = {}
     for module_info in iter_modules(__path__):
         module = import_module(f"{__name__}.{module_info.name}")
-        for metric in vars(module).values():
-            if not isinstance(metric, Metric):
-                continue
-            if registered.setdefault(metric.name, metric) is not metric:
-                raise HarnessError(
-                    f"two files register the metric {metric.name!r}: rename one of them"
-                )
+        if hasattr(module, "METRIC"):
+            registered[module.METRIC.name] = module.METRIC
     return registered
 
 
@@ -213,17 +201,11 @@ def score(task: Task, values: Any, pairs: Pairs) -> dict[str, Any]:
     unless the values are a finite number for each pair.
     """
     metric = metric_of(task)
-    is_column = (
-        is_plain_array(values)
-        and values.dtype.kind in "fiub"
-        and values.shape == (len(pairs),)
-    )
+    is_column = isinstance(values, np.ndarray) and values.shape == (len(pairs),)
     if not is_column or not np.isfinite(values).all():
-        shape = getattr(values, "shape", "none")
         raise ScoreError(
             f"metric {metric.name}: wanted an array of a finite number for each of "
-            f"{len(pairs)} pairs from compare, found {type(values).__name__} of shape "
-            f"{shape}: {values!r:.60}"
+            f"{len(pairs)} pairs from compare, found {values!r:.60}"
         )
     return metric.score(read_only_view(values), pairs)
 
