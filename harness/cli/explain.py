@@ -21,34 +21,38 @@ from harness.cli.verify import MostEncodings, own_method
 from harness.core.errors import UsageError
 from harness.core.metrics.similarity import CORRELATION_SCORES
 from harness.core.progress import Bar
+from harness.core.terminal import wrapped
 from harness.evaluation.variants import VariantScores
 from harness.evaluation.verification import Explainer
-from harness.registry import look_up
+from harness.registry import Registry, look_up
 from harness.report.card_check import explanation_in_words
 from harness.report.diagnosis import answer_lines, diagnosis_facts
+from harness.report.explanation import effect_facts, render_explanation
 from harness.report.next_steps import command_to_search
-from harness.report.sentences import choice_facts, choice_tables, render_explanation
+from harness.report.standings import owners_in_words, standing_in_words
 from harness.resolve import Resolver
 from harness.results.cards import claim_of_target
 from harness.results.explain import Explanation
 from harness.results.folder import ResultsFolder
+from harness.results.owners import owners_of, read_figures
 from harness.tasks.loader import TaskLoader
 
 
 def explain_command(
+    sources: opt.Sources,
     cell: Annotated[
-        str,
+        str | None,
         typer.Argument(
-            metavar="TABLE[/ROW[/COLUMN]]",
+            metavar="[TABLE[/ROW[/COLUMN]]]",
             help="Published number (harness list cells TABLE); a table alone lists its rows.",
         ),
-    ],
-    sources: opt.Sources,
+    ] = None,
     mine: Annotated[
         str | None,
         opt.option(
             metavar="SCORE",
-            help="Your number, or several: sts12=45.09,sts13=64.30. Says why it differs.",
+            help="Your number, or several: sts12=45.09,sts13=64.30. Says why it differs, or "
+            "without a table whose numbers they are; also from a card, JSON or CSV file.",
         ),
     ] = None,
     verbose: Annotated[
@@ -56,9 +60,7 @@ def explain_command(
     ] = False,
     every_choice: Annotated[
         bool,
-        typer.Option(
-            "--all", help="What each choice was measured to do, post-processing too."
-        ),
+        typer.Option("--all", help="Show all measured effects, and not the first ten."),
     ] = False,
     model: Annotated[
         str | None,
@@ -82,6 +84,9 @@ def explain_command(
     among other scores, pairs, poolings, prompts, lengths and precisions of that model,
     the cheapest first; exit status 1 if none gives its digits.
     """
+    if cell is None:
+        _name_owners(sources.folder, mine, as_json=as_json)
+        return
     if model is not None:
         if mine is None:
             raise UsageError("--model needs --mine NUMBER, the number to look for")
@@ -103,13 +108,36 @@ def explain_command(
         places = Resolver.from_options(
             Places.from_environment(os.environ), sources.encoder or []
         ).places
-        _explain_difference(
-            folder, places, cell, mine, verbose=verbose, every_choice=every_choice
-        )
+        _explain_difference(folder, places, cell, mine, verbose=verbose)
     elif cell.count("/") < 2:
         _list_rows(folder, cell, as_json)
     else:
-        _explain_protocol(folder, cell, as_json)
+        _explain_protocol(folder, cell, every_effect=every_choice, as_json=as_json)
+
+
+def _name_owners(folder: ResultsFolder, mine: str | None, *, as_json: bool) -> None:
+    """Print the published rows that have a reader's numbers."""
+    if mine is None:
+        raise UsageError(
+            "wanted a published number (harness list papers), or --mine with your numbers"
+        )
+    figures = read_figures(mine)
+    owners = owners_of(figures, folder.published_numbers.values())
+    if as_json:
+        rows = [
+            {
+                "row": owner.row.name,
+                "method": owner.row.first.cell.method,
+                "equal": list(owner.equal),
+                "misfits": list(owner.misfits),
+            }
+            for owner in owners
+        ]
+        opt.say(json.dumps(rows))
+        return
+    width = opt.terminal_width()
+    for line in owners_in_words(owners, len(figures)):
+        opt.say(wrapped(line, width))
 
 
 def _search(
@@ -180,13 +208,7 @@ def _list_rows(folder: ResultsFolder, place: str, as_json: bool) -> None:
 
 
 def _explain_difference(
-    folder: ResultsFolder,
-    places: Places,
-    place: str,
-    mine: str,
-    *,
-    verbose: bool,
-    every_choice: bool,
+    folder: ResultsFolder, places: Places, place: str, mine: str, *, verbose: bool
 ) -> None:
     """Why a reader's numbers differ from published ones."""
     diagnosis = folder.diagnose(place, mine)
@@ -195,28 +217,32 @@ def _explain_difference(
         diagnosis, folder.causes, folder.registry, search=search, verbose=verbose
     )
     opt.say("\n".join(lines))
-    if not every_choice:
-        return
-    for number in diagnosis.numbers:
-        if number.cell.task and not number.cell.why_not:
-            explanation = folder.explain(number.cell.id, number.points)
-            tables = choice_tables(explanation, folder.traps, opt.terminal_width())
-            opt.say("\n".join(["", number.cell.id, "", "\n\n".join(tables)]))
 
 
-def _explain_protocol(folder: ResultsFolder, cell: str, as_json: bool) -> None:
+def _explain_protocol(
+    folder: ResultsFolder, cell: str, *, every_effect: bool, as_json: bool
+) -> None:
     """What each other choice of a published number's protocol was measured to do."""
     explanation = folder.explain(cell)
     if as_json:
-        opt.say(json.dumps(_protocol_facts(explanation)))
+        facts = _protocol_facts(explanation, folder.registry)
+        facts["standings"] = [
+            standing_in_words(standing) for standing in folder.standings.get(cell, ())
+        ]
+        opt.say(json.dumps(facts))
         return
     text = render_explanation(
-        explanation, folder.registry, folder.traps, opt.terminal_width()
+        explanation,
+        folder.registry,
+        folder.traps,
+        opt.terminal_width(),
+        standings=folder.standings.get(cell, ()),
+        every_effect=every_effect,
     )
     opt.say(text)
 
 
-def _protocol_facts(explanation: Explanation) -> dict[str, Any]:
+def _protocol_facts(explanation: Explanation, registry: Registry) -> dict[str, Any]:
     """The explanation of a published number as JSON holds it, without a diagnosis."""
     reproduction = explanation.reproduction
     confirmed_by = None
@@ -233,5 +259,5 @@ def _protocol_facts(explanation: Explanation) -> dict[str, Any]:
         "confirmed_by": confirmed_by,
         "verdict": str(reproduction.state),
         "nearest": nearest,
-        "choices": [choice_facts(choice) for choice in explanation.choices],
+        "choices": [effect_facts(effect, registry) for effect in explanation.effects],
     }

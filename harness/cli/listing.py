@@ -36,10 +36,13 @@ from harness.core.provenance import PLUGINS
 from harness.core.terminal import text_table
 from harness.plugins import PLUGIN_LISTS, registered
 from harness.registry import Registry, look_up
+from harness.report.standings import standings_in_short
 from harness.resolve import Resolver
 from harness.results.layout import OWN, PAPERS, own_or_committed
+from harness.results.numbers import published_numbers
 from harness.results.published import PublishedCell, Table
 from harness.results.published_tables import load_tables, published_table
+from harness.results.standings import Standing, standings_of
 from harness.tasks.loader import TARGETS
 
 ListedRow = dict[str, Any]
@@ -144,7 +147,7 @@ def listed_rows(kind: str, name: str, resolver: Resolver) -> list[ListedRow]:
         "components": lambda: components_rows(registry),
         "papers": lambda: papers_rows(load_tables(papers, registry)),
         "plugins": plugins_rows,
-        "cells": lambda: cells_rows(load_tables(papers, registry), name),
+        "cells": lambda: cells_rows(load_tables(papers, registry), registry, name),
         "digests": lambda: digests_rows(registry, places, name),
     }
     rows = look_up("kind of thing", kind, rows_of_kind)()
@@ -324,24 +327,30 @@ def papers_rows(tables: tuple[Table, ...]) -> list[ListedRow]:
     ]
 
 
-def cells_rows(tables: tuple[Table, ...], name: str) -> list[ListedRow]:
+def cells_rows(
+    tables: tuple[Table, ...], registry: Registry, name: str
+) -> list[ListedRow]:
     """Published numbers, with the method that reproduces each, or why none does.
 
     Args:
         tables: All published tables.
+        registry: Methods and tasks by name.
         name: The id of one of them, whose numbers are listed; empty for all.
     """
     listed_tables = tables
     if name:
         listed_tables = (published_table(name, tables),)
+    standings = standings_of(published_numbers(tables, registry).values())
     rows: list[ListedRow] = []
     for table in listed_tables:
-        rows += [_published_row(cell) for cell in table.cells]
+        rows += [
+            _published_row(cell, standings.get(cell.id, ())) for cell in table.cells
+        ]
     return rows
 
 
-def _published_row(cell: PublishedCell) -> ListedRow:
-    """A published number with its method, or the reason why no method reproduces it."""
+def _published_row(cell: PublishedCell, standings: Sequence[Standing]) -> ListedRow:
+    """A published number with its method, or why it has none, and its standing."""
     method = str(cell.method)
     reason = ""
     if cell.why_not:
@@ -353,6 +362,7 @@ def _published_row(cell: PublishedCell) -> ListedRow:
         "method": method,
         "task": ", ".join(cell.tasks),
         "why not": reason,
+        "standing": standings_in_short(standings),
     }
 
 

@@ -21,6 +21,7 @@ from harness.report.sentences import (
     number_of,
     protocol_in_words,
 )
+from harness.report.standings import standing_in_words
 from harness.results.folder import ResultsFolder
 from harness.results.index import DIGEST_DIGITS_SHOWN, Results, value
 from harness.results.published import PublishedCell
@@ -145,6 +146,9 @@ def cite_cell(name: str, folder: ResultsFolder) -> Citation:
     measured = _measured_in_words(reproduction, method, records)
     sentence = f"{published_sentence(cell, registry)}; {measured}."
     notes = [f"Note: {note}" for note in cell.notes]
+    for standing in folder.standings.get(cell.id, ()):
+        words = standing_in_words(standing)
+        notes.append(f"{words[0].upper()}{words[1:]}.")
     keys = [cell.table.cite, *keys_of(method, registry)]
     keys += [registry.tasks[task].cite for task in cell.tasks]
     return Citation([sentence, *notes], keys)

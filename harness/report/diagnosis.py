@@ -17,14 +17,10 @@ from harness.report.next_steps import command_to_measure
 from harness.report.sentences import signed
 from harness.results.causes import Causes
 from harness.results.diagnosis import Diagnosis, SeedSpread, Suggestion
+from harness.results.numbers import PublishedNumber, ReportedNumber, row_name
+from harness.results.protocols import UNKNOWN, Protocol
 from harness.results.published import PublishedCell
 from harness.results.reproduction import compose_method
-from harness.results.settings import (
-    PublishedNeighbour,
-    PublishedNumber,
-    ReportedNumber,
-    Setting,
-)
 
 ANSWER_WIDTH = 80  # columns
 ANSWER_LINES = 10  # of an answer that is not verbose
@@ -131,8 +127,7 @@ def _fitting_lines(explanations: Sequence[_Explanation], lines_left: int) -> lis
 
 def _numbers_in_words(numbers: Sequence[ReportedNumber]) -> str:
     """`sbert.t1/sbert-nli-base: sts13 71.64 for 76.53 (-4.89)`, yours for the published one."""
-    cell = numbers[0].cell
-    row = f"{cell.table.id}/{cell.row.id}"
+    row = row_name(numbers[0].cell)
     if len(numbers) > FEW_COLUMNS:
         gaps = [f"{number.cell.column.id} {signed(number.gap)}" for number in numbers]
         return f"{row}, yours minus the published: {', '.join(gaps)}"
@@ -140,7 +135,7 @@ def _numbers_in_words(numbers: Sequence[ReportedNumber]) -> str:
     for number in numbers:
         fraction = " (taken as points)" if number.is_fraction else ""
         comparisons.append(
-            f"{number.cell.column.id} {number.points:.2f}{fraction} for {number.cell.value} "
+            f"{number.cell.column.id} {number.points:.2f}{fraction} for {number.cell.score:.2f} "
             f"({signed(number.gap)})"
         )
     return f"{row}, yours for the published: {', '.join(comparisons)}"
@@ -152,6 +147,14 @@ def _first_lines(note: str, count: int) -> list[str]:
 
 
 def _verdict(diagnosis: Diagnosis) -> list[str]:
+    """The columns that are not known, and what holds of the difference as a whole."""
+    if diagnosis.unknown_columns:
+        columns = ", ".join(diagnosis.unknown_columns)
+        return [f"The row has no column {columns}.", *_verdict_on_numbers(diagnosis)]
+    return _verdict_on_numbers(diagnosis)
+
+
+def _verdict_on_numbers(diagnosis: Diagnosis) -> list[str]:
     """What holds of the difference as a whole; nothing where the explanations say it."""
     if diagnosis.is_rounding:
         return ["Most likely nothing is wrong: rounding, or another processor."]
@@ -225,51 +228,67 @@ def _wrapped(text: str, indent: str, further_indent: str) -> list[str]:
 
 def _title(suggestion: Suggestion, diagnosis: Diagnosis) -> str:
     """What an explanation is: a known cause, another seed, or another choice."""
+    fits = f" (but not {', '.join(suggestion.misfits)})" if suggestion.misfits else ""
     if suggestion.cause is not None:
-        return suggestion.cause.title
+        return f"{suggestion.cause.title}{fits}"
     if suggestion.spread is not None:
         return _spread_in_words(suggestion.spread, diagnosis.numbers)
-    changes = _changes_in_words(suggestion.changes, diagnosis.setting)
-    cell = suggestion.published_cell
-    if cell is not None and not suggestion.unexplained:
-        return f"Your number is printed in {_place(cell)}: {changes or 'same protocol'}"
-    if cell is not None:
-        return (
-            f"{changes}: {cell.value} in {_place(cell)}, which leaves "
-            f"{suggestion.unexplained:.2f}"
+    changes = changes_in_words(suggestion.changes, diagnosis.published.protocol)
+    cell = suggestion.printed_cell
+    if cell is None:
+        effects = [
+            f"{signed(effect)} on {encoder}"
+            for encoder, effect in suggestion.effects.items()
+        ]
+        return f"{changes}: {', '.join(effects[:MOST_EFFECTS])}"
+    if suggestion.about == ("model",):
+        return f"Your numbers are those of {cell.row.name}, {row_name(cell)}{fits}"
+    if suggestion.is_printed:
+        subject = (
+            "Your number is" if len(diagnosis.numbers) == 1 else "Your numbers are"
         )
-    effects = suggestion.effects
-    encoders = sorted(effects, key=lambda encoder: -abs(effects[encoder]))
-    largest_effects = [
-        f"{signed(effects[encoder])} on {encoder}"
-        for encoder in encoders[:MOST_EFFECTS]
-    ]
-    return f"{changes}: {', '.join(largest_effects)}"
+        how = changes or _no_difference(suggestion, diagnosis)
+        return f"{subject} printed in {_place(cell)}{fits}: {how}"
+    return (
+        f"{changes}: {cell.value} in {_place(cell)}, which leaves "
+        f"{suggestion.unexplained:.2f}"
+    )
 
 
-def _changes_in_words(changes: Mapping[str, str], setting: Setting) -> str:
-    """The changes of a setting: `aggregation wmean instead of all`."""
+def _no_difference(suggestion: Suggestion, diagnosis: Diagnosis) -> str:
+    """Whether a row with the reader's numbers has the same protocol, or only may have it."""
+    cell = diagnosis.published.cell
+    other = suggestion.printed_cell
+    if other is not None and cell.method and other.method == cell.method:
+        return "same protocol"
+    return "no difference is known"
+
+
+def changes_in_words(changes: Mapping[str, str], protocol: Protocol) -> str:
+    """The changes of a protocol: `aggregation wmean instead of all`."""
     words = []
     for name, value in changes.items():
-        value_of_setting = setting.choices.get(name, "none")
-        words.append(f"{name.replace('_', ' ')} {value} instead of {value_of_setting}")
+        own_value = getattr(protocol, name).removesuffix(UNKNOWN)
+        new, old = (text.removeprefix("+") or "none" for text in (value, own_value))
+        words.append(f"{name.replace('_', ' ')} {new} instead of {old}")
     return ", ".join(words)
 
 
 def neighbours_in_words(
-    number: PublishedNumber, neighbours: Iterable[PublishedNeighbour]
+    number: PublishedNumber, neighbours: Iterable[PublishedNumber]
 ) -> Iterator[str]:
     """Published numbers of one encoder that differ in one choice, each with that choice."""
-    for changes, other in neighbours:
-        changes_in_words = _changes_in_words(changes, number.setting)
-        yield f"{other.cell.value} with {changes_in_words} ({_place(other.cell)})"
+    for other in neighbours:
+        changes = number.protocol.changes(other.protocol)
+        words = changes_in_words(changes, number.protocol)
+        yield f"{other.cell.value} with {words} ({_place(other.cell)})"
 
 
 def _place(cell: PublishedCell) -> str:
     """The published table in which a number is printed, and its row where the id is short."""
     if len(cell.row.id) > LONGEST_ROW_ID:
         return cell.table.id
-    return f"{cell.table.id}/{cell.row.id}"
+    return row_name(cell)
 
 
 def _spread_in_words(spread: SeedSpread, numbers: Sequence[ReportedNumber]) -> str:
@@ -306,15 +325,15 @@ def _check(suggestion: Suggestion, registry: Registry) -> Iterator[str]:
             yield f"check: harness train family {source.family}"
         else:
             yield "check: train with five seeds, and report mean and standard deviation"
-    elif suggestion.published_cell is not None and suggestion.published_cell.method:
-        yield f"check: {command_to_measure(suggestion.published_cell, registry)}"
+    elif suggestion.printed_cell is not None and suggestion.printed_cell.method:
+        yield f"check: {command_to_measure(suggestion.printed_cell, registry)}"
 
 
 def _source(suggestion: Suggestion) -> Iterator[str]:
     """The table or the public thread that the explanation rests on."""
     if suggestion.cause is not None:
         yield f"source: {suggestion.cause.source}"
-    cell = suggestion.published_cell
+    cell = suggestion.printed_cell
     if cell is None and suggestion.spread is not None:
         cell = suggestion.spread.cell
     if cell is not None:
@@ -327,7 +346,7 @@ def diagnosis_facts(
     """The answer as JSON: the numbers, the notes, and every explanation with its evidence."""
     explanations = []
     for suggestion in (*diagnosis.suggestions, *diagnosis.further_suggestions):
-        cell = suggestion.published_cell
+        cell = suggestion.printed_cell
         details = [*_change(suggestion, causes), *_check(suggestion, registry)]
         explanations.append(
             {

@@ -26,8 +26,8 @@ from harness.report.table import ShownTable
 from harness.results.conformance import confirmed_by
 from harness.results.folder import ResultsFolder
 from harness.results.index import DIGEST_DIGITS_SHOWN
+from harness.results.numbers import published_neighbours
 from harness.results.reproduction import Reproduction, compose_method
-from harness.results.settings import published_neighbours
 from harness.results.verdict import CellState
 
 SHOWN_PACKAGES = ("torch", "transformers", "numpy", "scipy")
@@ -97,7 +97,7 @@ def _published_number(
     neighbours: Iterable[str] = ()
     numbers = folder.published_numbers
     if cell.id in numbers:
-        found = published_neighbours(numbers[cell.id], numbers)
+        found = published_neighbours(numbers[cell.id], numbers.values())
         neighbours = neighbours_in_words(numbers[cell.id], found)
     reference = confirmed_by(cell, folder.confirmations, folder.records, registry)
     difference = number.verdict.difference

@@ -17,9 +17,9 @@ from harness.core.metrics.similarity import CORRELATION_SCORES
 from harness.core.types import MethodId
 from harness.registry import Registry
 from harness.results.index import Results, encoder_of_method
+from harness.results.numbers import ReportedNumber
 from harness.results.published import PublishedCell
 from harness.results.reproduction import Reproduction, compose_method
-from harness.results.settings import ReportedNumber
 from harness.results.verdict import CellState
 
 Commands = tuple[str, ...]  # in alphabetical order

@@ -6,12 +6,14 @@ in which it was found.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 
 from harness.core.toml import read_typed
+from harness.results.numbers import ReportedNumber, row_name
+from harness.results.published import PublishedCell
 
 CERTAINTIES = ("certain", "likely", "possible")
 
@@ -28,9 +30,9 @@ class Cause:
         source: The public thread or document in which the cause was confirmed.
         rows: Patterns of `TABLE/ROW`, or of the method that reproduces the row.
         gap: The smallest and the largest difference that the cause makes, in points: the
-            reader's number minus the published one. The difference in each column has
-            to be between them.
-        columns: Patterns of column ids; each column has to match one.
+            reader's number minus the published one.
+        columns: Patterns of the ids of the columns that it may move.
+        above: The reader's numbers that it explains are above this one, in points.
         certainty: How certain the cause is where rows, columns and gap agree.
     """
 
@@ -42,6 +44,7 @@ class Cause:
     rows: tuple[str, ...]
     gap: tuple[float, float]
     columns: tuple[str, ...] = ("*",)
+    above: float = -100.0
     certainty: str = "possible"
 
     def __post_init__(self) -> None:
@@ -55,13 +58,20 @@ class Cause:
                 f"gap: wanted two numbers in ascending order, found {self.gap}"
             )
 
-    def fits(self, row: str, method: str, gaps: Mapping[str, float]) -> bool:
-        """Whether a row, `TABLE/ROW`, and its differences by column fit this cause."""
+    def applies_to(self, cell: PublishedCell) -> bool:
+        """Whether it may affect the row of a published number."""
+        rows = (row_name(cell), cell.method or "")
+        return any(_matches(row, self.rows) for row in rows)
+
+    def may_move(self, number: ReportedNumber) -> bool:
+        """Whether it may move the column of a reader's number."""
+        return _matches(number.cell.column.id, self.columns)
+
+    def explains(self, number: ReportedNumber) -> bool:
+        """Whether it may make a reader's number of the one that is published."""
         lowest, highest = self.gap
-        row_fits = _matches(row, self.rows) or _matches(method, self.rows)
-        columns_fit = all(_matches(column, self.columns) for column in gaps)
-        gaps_fit = all(lowest <= gap <= highest for gap in gaps.values())
-        return row_fits and columns_fit and gaps_fit
+        is_within = lowest <= number.gap <= highest and number.points > self.above
+        return is_within and self.may_move(number)
 
 
 def _matches(name: str, patterns: Sequence[str]) -> bool:

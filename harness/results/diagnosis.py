@@ -1,12 +1,15 @@
-"""Why a reader's number differs from a published one.
+"""Why a reader's numbers differ from those of a published row.
 
-Four kinds of evidence are looked at, the strongest first:
+All of the reader's numbers are weighed together: an explanation holds if it fits most of
+them, and names those that it does not fit. The kinds of evidence, the strongest first:
 
-1. The reader's number is printed elsewhere for the same encoder, under another protocol.
-2. The encoder is trained, and another seed gives such a number.
-3. A cause outside of protocols is known from public threads (`harness.results.causes`).
-4. Another choice of the protocol moves the score by about the difference, by two
-   published numbers of this encoder, or by measurements here on other encoders.
+1. The numbers are printed elsewhere, for the same encoder under another protocol, or for
+   another model.
+2. They are near a row of the same encoder that differs in choices made by accident.
+3. The encoder is trained, and another seed gives such numbers.
+4. A cause outside of protocols is known from public threads (`harness.results.causes`).
+5. Another choice of the protocol was measured here to move the scores by about the
+   differences, on other encoders.
 
 A post-processor that the row does not have is never suggested, since nobody applies one
 by accident.
@@ -19,22 +22,32 @@ from dataclasses import dataclass, field
 from statistics import fmean
 
 from harness.results.causes import CERTAINTIES, Cause, Causes
-from harness.results.choices import NEGLIGIBLE, OtherChoice
-from harness.results.published import PublishedCell
-from harness.results.settings import (
+from harness.results.effects import NEGLIGIBLE, Effect
+from harness.results.numbers import (
     ACCIDENTAL_CHOICES,
+    COLUMNS_OF_A_MODEL,
+    ComparedRow,
     PublishedNumber,
+    PublishedRow,
     ReportedNumber,
-    Setting,
     accident_rank,
+    compared_rows,
+    published_rows,
+    row_name,
 )
+from harness.results.published import PublishedCell
 
 SUGGESTIONS_SHOWN = 3  # of a diagnosis, before the further ones
 
-# Shares of the difference between the reader's number and the published one. A choice is
-# suggested if it leaves at most the first unexplained, and is likely up to the second.
+# Shares of the difference between the reader's numbers and the published ones. A row or a
+# choice is suggested if it leaves at most the first unexplained, and is likely up to the
+# second.
 UNEXPLAINED_SHARE = 0.5
 MISSED_SHARE = 0.25
+# Points that each choice after the first counts for when rows are ranked, so that of two
+# rows that are as near the one with fewer changes comes first.
+FURTHER_CHOICE = 0.25
+MOST_CHANGES = 3  # choices that a person makes differently at once
 
 # Standard deviations from the mean over seeds: up to the first, another seed explains a
 # score; above the second, it does not.
@@ -73,55 +86,74 @@ class SeedSpread:
         return self.low <= points <= self.high
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Suggestion:
-    """One explanation of the difference.
+    """One explanation of the differences.
 
     Attributes:
-        about: What differs: names of choices of a protocol, or the id of a curated
-            cause.
+        about: What differs: names of choices of a protocol, `seed`, `model`, or the id of
+            a curated cause.
         certainty: `certain`, `likely` or `possible`.
-        unexplained: The points of the difference that it does not explain; None where
-            it explains no amount.
-        published_cell: The published number under the other choices.
+        misfits: The columns that it does not fit.
+        row: The published row that prints the reader's numbers, or is near to them.
         changes: The other choices by name.
-        spread: The spread over seeds that includes the number.
+        spread: The spread over seeds that includes the numbers.
         cause: The curated cause.
-        effects: The effect of the change on other encoders, in points by their names.
+        effects: The effect of the change on other encoders, in points by their names,
+            the one that is nearest to the difference first.
     """
 
     about: tuple[str, ...]
     certainty: str
-    unexplained: float | None = None
-    published_cell: PublishedCell | None = None
+    misfits: tuple[str, ...] = ()
+    row: ComparedRow | None = None
     changes: Mapping[str, str] = field(default_factory=dict)
     spread: SeedSpread | None = None
     cause: Cause | None = None
     effects: Mapping[str, float] = field(default_factory=dict)
 
+    @property
+    def printed_cell(self) -> PublishedCell | None:
+        """The first number of its row; None without a row."""
+        return None if self.row is None else self.row.pairs[0].other.cell
 
-@dataclass(frozen=True)
+    @property
+    def is_printed(self) -> bool:
+        """Whether its row prints most of the reader's numbers."""
+        return self.row is not None and self.row.prints_most
+
+    @property
+    def unexplained(self) -> float | None:
+        """The points of the differences that its row leaves; None without a row."""
+        if self.row is None:
+            return None
+        return 0.0 if self.is_printed else self.row.unexplained
+
+
+@dataclass(frozen=True, kw_only=True)
 class Diagnosis:
     """The answer to a reader.
 
     Attributes:
         numbers: The reader's numbers.
-        setting: What the published numbers depend on.
+        published: The first of the published numbers, with its protocol.
         notes: The notes of the table on the row and the columns.
         suggestions: The first three explanations, the surest first.
         further_suggestions: All other explanations.
         is_rounding: Whether the numbers are the published ones up to rounding.
         distant_spread: A spread over seeds from which the numbers are so far away that
             another seed does not explain them.
+        unknown_columns: The columns that the reader named and the row does not have.
     """
 
     numbers: tuple[ReportedNumber, ...]
-    setting: Setting
+    published: PublishedNumber
     notes: tuple[str, ...]
     suggestions: tuple[Suggestion, ...] = ()
     further_suggestions: tuple[Suggestion, ...] = ()
     is_rounding: bool = False
     distant_spread: SeedSpread | None = None
+    unknown_columns: tuple[str, ...] = ()
 
     @property
     def is_unknown(self) -> bool:
@@ -130,8 +162,8 @@ class Diagnosis:
 
     @property
     def is_sure(self) -> bool:
-        """Whether one of the explanations is certain or likely."""
-        return _has_sure_one(self.suggestions)
+        """Whether one of the explanations is certain or likely, or none is needed."""
+        return self.is_rounding or _has_sure_one(self.suggestions)
 
     @property
     def nothing_is_wrong(self) -> bool:
@@ -146,11 +178,16 @@ def _has_sure_one(suggestions: Iterable[Suggestion]) -> bool:
     return any(suggestion.certainty != "possible" for suggestion in suggestions)
 
 
+# One of a reader's numbers, with the measured effects of other choices of its protocol.
+EffectsOfNumber = tuple[ReportedNumber, Sequence[Effect]]
+
+
 def diagnose(
     numbers: Sequence[ReportedNumber],
     published_numbers: Mapping[str, PublishedNumber],
     causes: Causes,
-    measured_choices: Iterable[OtherChoice] = (),
+    measured_effects: Sequence[EffectsOfNumber] = (),
+    unknown_columns: tuple[str, ...] = (),
 ) -> Diagnosis:
     """Explain how a reader's numbers differ from the numbers of one published row.
 
@@ -158,45 +195,58 @@ def diagnose(
         numbers: The reader's numbers, all of one row, one a column.
         published_numbers: All published scores by id.
         causes: The curated causes.
-        measured_choices: Changes of the first number's protocol with their measured
-            effects. They are looked at where nothing surer is known.
+        measured_effects: The measured effects of other choices of the protocol, for some
+            of the numbers. They are looked at where nothing surer is known.
+        unknown_columns: Columns that the reader named and the row does not have.
     """
-    first_published = published_numbers[numbers[0].cell.id]
-    numbers_of_encoder, numbers_of_recipe = [], []
+    first = published_numbers[numbers[0].cell.id]
+    own_row = row_name(first.cell)
+    of_encoder, of_recipe, of_others = [], [], []
     for number in published_numbers.values():
-        is_of_same_row = _row_name(number) == _row_name(first_published)
-        if number.is_of_encoder(first_published) and not is_of_same_row:
-            numbers_of_encoder.append(number)
-        if number.is_of_recipe(first_published):
-            numbers_of_recipe.append(number)
-    rows = _by_row(numbers_of_encoder)
-    spreads = _spreads(numbers, _by_row(numbers_of_recipe))
+        if number.is_of_recipe(first):
+            of_recipe.append(number)
+        if number.is_of_encoder(first):
+            if row_name(number.cell) != own_row:
+                of_encoder.append(number)
+        elif not number.is_of_recipe(first):
+            of_others.append(number)
+    rows = [*compared_rows(numbers, published_rows(of_encoder), published_numbers)]
+    other_rows = compared_rows(numbers, published_rows(of_others), published_numbers)
+    spreads = _spreads(numbers, published_rows(of_recipe))
     is_rounding = max(abs(number.gap) for number in numbers) <= NEGLIGIBLE
     causes_by_certainty = _known_causes(numbers, causes, certain_alone=is_rounding)
 
     suggestions = [*causes_by_certainty["certain"]]
-    printed_elsewhere = _printed_elsewhere(numbers, rows, published_numbers)
+    printed_elsewhere = _printed_elsewhere(rows)
     suggestions += printed_elsewhere
+    if not printed_elsewhere and not is_rounding:
+        suggestions += _other_models(other_rows)
+    near_rows = [] if printed_elsewhere else [*_near_rows(numbers, rows)]
+    # A score near one of the development set is one before it is a seed's.
+    near_development = [each for each in near_rows if _is_of_development_set(each)]
+    suggestions += near_development
     suggestions += _another_seed(spreads)
-    if not printed_elsewhere:
-        suggestions += _published_effects(numbers, rows, published_numbers)
+    suggestions += near_rows
     suggestions += causes_by_certainty["likely"]
-    suggestions += causes_by_certainty["possible"]
+    if not any(suggestion.certainty == "certain" for suggestion in suggestions):
+        suggestions += causes_by_certainty["possible"]
     if not is_rounding and not _has_sure_one(suggestions):
-        suggestions += _measured_effects(numbers[0], measured_choices)
+        suggestions += _measured_effects(measured_effects)
     suggestions = _without_repetitions(suggestions)
+    is_found = any(suggestion.certainty == "certain" for suggestion in suggestions)
 
     notes: dict[str, None] = {}  # in their order, each once
     for reported in numbers:
         notes |= dict.fromkeys(reported.cell.notes)
     return Diagnosis(
         numbers=tuple(numbers),
-        setting=first_published.setting,
+        published=first,
         notes=tuple(notes),
         suggestions=tuple(suggestions[:SUGGESTIONS_SHOWN]),
         further_suggestions=tuple(suggestions[SUGGESTIONS_SHOWN:]),
         is_rounding=is_rounding,
-        distant_spread=_distant_spread(spreads),
+        distant_spread=None if is_found else _distant_spread(spreads),
+        unknown_columns=unknown_columns,
     )
 
 
@@ -208,119 +258,101 @@ def _without_repetitions(suggestions: Iterable[Suggestion]) -> list[Suggestion]:
     return [*by_subject.values()]
 
 
-# Published rows, column by column
-
-# The numbers of one row with the same metric and split, by their tasks: one task, or the
-# tasks of an average.
-RowNumbers = Mapping[tuple[str, ...], PublishedNumber]
+# 1. The numbers are printed elsewhere
 
 
-def _row_name(number: PublishedNumber) -> tuple[str, str]:
-    """The ids of a number's table and row."""
-    return number.cell.table.id, number.cell.row.id
+def _printed_elsewhere(rows: Iterable[ComparedRow]) -> list[Suggestion]:
+    """Rows of the encoder that print most of the reader's numbers.
 
-
-def _by_row(numbers: Iterable[PublishedNumber]) -> list[RowNumbers]:
-    """Published numbers by row, metric and split."""
-    rows: dict[tuple[str, ...], dict[tuple[str, ...], PublishedNumber]] = {}
-    for number in numbers:
-        setting = number.setting
-        is_average = len(setting.tasks) != 1
-        split = "" if is_average else setting.choices.get("split", "")
-        name = (*_row_name(number), number.cell.metric, split)
-        rows.setdefault(name, {})[setting.tasks] = number
-    return [*rows.values()]
-
-
-@dataclass(frozen=True)
-class NumberPair:
-    """A reader's number, and the number that another row has for the same tasks.
-
-    Attributes:
-        reported: The reader's number.
-        published: The published number that the reader compares it with.
-        alternative: The number of the other row.
+    Those that print more come first, and of these the ones with fewer changes.
     """
-
-    reported: ReportedNumber
-    published: PublishedNumber
-    alternative: PublishedNumber
-
-
-def _pairs(
-    numbers: Sequence[ReportedNumber],
-    row: RowNumbers,
-    published_numbers: Mapping[str, PublishedNumber],
-) -> list[NumberPair]:
-    """The reader's numbers with a row's numbers; none if the row has fewer than half of them."""
-    pairs = []
-    for number in numbers:
-        published = published_numbers[number.cell.id]
-        alternative = row.get(published.setting.tasks)
-        if alternative is not None:
-            pair = NumberPair(
-                reported=number, published=published, alternative=alternative
-            )
-            pairs.append(pair)
-    if 2 * len(pairs) < len(numbers):
-        return []
-    return pairs
+    printing_rows = [row for row in rows if row.prints_most]
+    printing_rows.sort(key=lambda row: (-row.equal, len(row.changes)))
+    return [
+        Suggestion(
+            about=tuple(row.changes) or ("no known difference",),
+            certainty=_certainty_of_equality(row),
+            misfits=row.misfits,
+            row=row,
+            changes=row.changes,
+        )
+        for row in printing_rows
+    ]
 
 
-def _changes(pairs: Iterable[NumberPair]) -> dict[str, str]:
-    """The choices of the other row that differ from the choices of the published numbers."""
-    changes: dict[str, str] = {}
-    for pair in pairs:
-        changes |= pair.published.setting.differences(pair.alternative.setting)
-    return changes
-
-
-# 1. The number is printed elsewhere
-
-
-def _printed_elsewhere(
-    numbers: Sequence[ReportedNumber],
-    rows: Iterable[RowNumbers],
-    published_numbers: Mapping[str, PublishedNumber],
-) -> list[Suggestion]:
-    """Rows of the encoder that print the reader's numbers, the one with fewest changes first."""
-    suggestions = []
-    for row in rows:
-        pairs = _pairs(numbers, row, published_numbers)
-        if pairs and all(
-            _prints(pair.alternative.cell, pair.reported) for pair in pairs
-        ):
-            changes = _changes(pairs)
-            suggestion = Suggestion(
-                about=tuple(changes) or ("the same protocol",),
-                certainty=_certainty_of_equality(pairs),
-                unexplained=0.0,
-                published_cell=pairs[0].alternative.cell,
-                changes=changes,
-            )
-            suggestions.append(suggestion)
-    return sorted(suggestions, key=lambda suggestion: len(suggestion.changes))
-
-
-def _prints(cell: PublishedCell, number: ReportedNumber) -> bool:
-    """Whether a cell prints the reader's number as one run's score."""
-    is_score = cell.row.statistic == "score"
-    return is_score and number.equals(cell.score, _decimals(cell))
-
-
-def _certainty_of_equality(pairs: Sequence[NumberPair]) -> str:
+def _certainty_of_equality(row: ComparedRow) -> str:
     """How certain it is that equal numbers have one protocol, and are not equal by chance."""
-    if len(pairs) > 1:
+    if row.equal > 1 and not row.misfits:
         return "certain"
-    return "likely" if _decimals(pairs[0].alternative.cell) >= 2 else "possible"
+    if row.equal >= COLUMNS_OF_A_MODEL or row.least_decimals >= 2:
+        return "likely"
+    return "possible"
 
 
-def _decimals(cell: PublishedCell) -> int:
-    """How many decimals of a point a cell prints."""
-    return len(str(cell.in_points).partition(".")[2])
+def _other_models(rows: Iterable[ComparedRow]) -> list[Suggestion]:
+    """The other model whose row prints the reader's numbers: at least three, and most of them."""
+    printing_rows = []
+    for row in rows:
+        is_most = 3 * row.equal >= 2 * len(row.pairs)
+        if row.equal >= COLUMNS_OF_A_MODEL and is_most and row.least_decimals >= 2:
+            printing_rows.append(row)
+    if not printing_rows:
+        return []
+    row = max(printing_rows, key=lambda row: row.equal)
+    return [
+        Suggestion(about=("model",), certainty="certain", misfits=row.misfits, row=row)
+    ]
 
 
-# 2. Another seed
+# 2. The numbers are near another row
+
+
+def _near_rows(
+    numbers: Sequence[ReportedNumber], rows: Iterable[ComparedRow]
+) -> Iterator[Suggestion]:
+    """Rows of the encoder that explain most of the differences by accidental choices.
+
+    The row that leaves least unexplained comes first. Another fit corpus is a choice of a
+    row that has one.
+    """
+    gap = fmean(abs(number.gap) for number in numbers)
+    near_rows = []
+    for row in rows:
+        changes = row.changes
+        if not 1 <= len(changes) <= MOST_CHANGES:
+            continue
+        is_accident = all(
+            choice in ACCIDENTAL_CHOICES or (choice == "fit_on" and value)
+            for choice, value in changes.items()
+        )
+        if is_accident and row.unexplained <= UNEXPLAINED_SHARE * gap:
+            near_rows.append(row)
+    near_rows.sort(key=_cost)
+    for row in near_rows:
+        is_near = row.unexplained <= MISSED_SHARE * gap
+        is_likely = is_near and (len(row.changes) == 1 or len(row.pairs) > 1)
+        yield Suggestion(
+            about=tuple(row.changes),
+            certainty="likely" if is_likely else "possible",
+            row=row,
+            changes=row.changes,
+        )
+
+
+def _cost(row: ComparedRow) -> tuple[float, int]:
+    """Sorts rows by what they leave unexplained, with a charge for each further change."""
+    further_choices = len(row.changes) - 1
+    ranks = [accident_rank(choice) for choice in row.changes]
+    return row.unexplained + FURTHER_CHOICE * further_choices, min(ranks)
+
+
+def _is_of_development_set(suggestion: Suggestion) -> bool:
+    """Whether a likely suggestion is that the numbers are of the development set alone."""
+    is_likely = suggestion.certainty == "likely"
+    return is_likely and dict(suggestion.changes) == {"split": "dev"}
+
+
+# 3. Another seed
 
 
 @dataclass(frozen=True)
@@ -332,13 +364,13 @@ class NumberAndSpread:
 
 
 def _spreads(
-    numbers: Sequence[ReportedNumber], rows: Iterable[RowNumbers]
+    numbers: Sequence[ReportedNumber], rows: Iterable[PublishedRow]
 ) -> list[NumberAndSpread]:
     """The reader's numbers whose spread over seeds is published, the average first."""
     # A table has the mean, the lowest and the highest score in rows of their own.
     cells_by_column: dict[tuple[str, str, str], dict[str, PublishedCell]] = {}
     for row in rows:
-        for number in row.values():
+        for number in row.numbers.values():
             cell = number.cell
             name = (cell.table.id, cell.column.id, str(cell.row.n))
             cells_by_column.setdefault(name, {})[cell.row.statistic] = cell
@@ -379,9 +411,8 @@ def _another_seed(spreads: Sequence[NumberAndSpread]) -> list[Suggestion]:
     ]
     if 2 * len(items_within) <= len(deciding_items):
         return []
-    spread = items_within[0].spread
     return [
-        Suggestion(about=("seed",), certainty="likely", unexplained=0.0, spread=spread)
+        Suggestion(about=("seed",), certainty="likely", spread=items_within[0].spread)
     ]
 
 
@@ -399,84 +430,80 @@ def _distant_spread(spreads: Iterable[NumberAndSpread]) -> SeedSpread | None:
     return None
 
 
-# 3. Causes outside of protocols
+# 4. Causes outside of protocols
 
 
 def _known_causes(
     numbers: Sequence[ReportedNumber], causes: Causes, *, certain_alone: bool
 ) -> dict[str, list[Suggestion]]:
-    """The curated causes that fit row, columns and differences, by their certainty."""
-    cell = numbers[0].cell
-    gaps = {number.cell.column.id: number.gap for number in numbers}
+    """The curated causes of the row that explain most of what they may move, by certainty.
+
+    Of one certainty those that explain more columns come first.
+    """
     suggestions: dict[str, list[Suggestion]] = {name: [] for name in CERTAINTIES}
     for cause in causes.causes:
-        is_certain = cause.certainty == "certain"
-        if certain_alone and not is_certain:
+        if certain_alone and cause.certainty != "certain":
             continue
-        if cause.fits(f"{cell.table.id}/{cell.row.id}", cell.method or "", gaps):
-            suggestion = Suggestion(
-                about=(cause.id,), certainty=cause.certainty, cause=cause
-            )
-            suggestions[cause.certainty].append(suggestion)
+        if not cause.applies_to(numbers[0].cell):
+            continue
+        movable = [number for number in numbers if cause.may_move(number)]
+        explained = [number for number in movable if cause.explains(number)]
+        if 2 * len(explained) <= len(movable):
+            continue
+        certainty = cause.certainty
+        if certainty == "certain" and len(explained) < len(movable):
+            certainty = "likely"
+        if 2 * len(explained) < len(numbers):
+            certainty = "possible"
+        misfits = [number for number in numbers if number not in explained]
+        suggestion = Suggestion(
+            about=(cause.id,),
+            certainty=certainty,
+            misfits=tuple(number.cell.column.id for number in misfits),
+            cause=cause,
+        )
+        suggestions[certainty].append(suggestion)
+    for suggestions_of_certainty in suggestions.values():
+        suggestions_of_certainty.sort(key=lambda suggestion: len(suggestion.misfits))
     return suggestions
 
 
-# 4. Choices that move the score by about the difference
-
-
-def _published_effects(
-    numbers: Sequence[ReportedNumber],
-    rows: Iterable[RowNumbers],
-    published_numbers: Mapping[str, PublishedNumber],
-) -> list[Suggestion]:
-    """Rows of the encoder that differ in one choice and explain most of the difference."""
-    # With the rank of the choice and what is unexplained, by which they are sorted.
-    suggestions: list[tuple[int, float, Suggestion]] = []
-    gap = fmean(abs(number.gap) for number in numbers)
-    for row in rows:
-        pairs = _pairs(numbers, row, published_numbers)
-        changes = _changes(pairs)
-        if len(changes) != 1 or pairs[0].alternative.cell.row.statistic != "score":
-            continue
-        [(choice, value)] = changes.items()
-        is_other_corpus = choice == "fit_on" and value != "none"
-        if choice not in ACCIDENTAL_CHOICES and not is_other_corpus:
-            continue
-        unexplained = fmean(
-            abs(pair.reported.points - pair.alternative.cell.score) for pair in pairs
-        )
-        if unexplained > UNEXPLAINED_SHARE * gap:
-            continue
-        is_likely = unexplained <= MISSED_SHARE * gap
-        suggestion = Suggestion(
-            about=(choice,),
-            certainty="likely" if is_likely else "possible",
-            unexplained=unexplained,
-            published_cell=pairs[0].alternative.cell,
-            changes=changes,
-        )
-        suggestions.append((accident_rank(choice), unexplained, suggestion))
-    suggestions.sort(key=lambda item: item[:2])
-    return [suggestion for _, _, suggestion in suggestions]
+# 5. Choices that were measured to move scores by about the differences
 
 
 def _measured_effects(
-    number: ReportedNumber, measured_choices: Iterable[OtherChoice]
+    measured_effects: Sequence[EffectsOfNumber],
 ) -> Iterator[Suggestion]:
-    """Accidental choices that move the scores of other encoders by about the difference."""
-    allowed_miss = max(NEGLIGIBLE, MISSED_SHARE * abs(number.gap))
-    for choice in measured_choices:
-        names = tuple(choice.changes)
-        if len(names) != 1 or names[0] not in ACCIDENTAL_CHOICES:
-            continue
-        smallest_miss = min(
-            abs(effect - number.gap) for effect in choice.effects.values()
-        )
-        if smallest_miss <= allowed_miss:
+    """Accidental choices that moved scores of other encoders by about the differences.
+
+    A choice has to fit all of these numbers, each on some encoder.
+    """
+    fits: dict[tuple[str, str], list[Mapping[str, float]]] = {}
+    for number, effects in measured_effects:
+        for effect in effects:
+            if len(effect.changes) != 1:
+                continue
+            [change] = effect.changes.items()
+            fitting_effects = _fitting_effects(number.gap, effect)
+            if change[0] in ACCIDENTAL_CHOICES and fitting_effects:
+                fits.setdefault(change, []).append(fitting_effects)
+    for (choice, value), fits_of_numbers in fits.items():
+        if len(fits_of_numbers) == len(measured_effects):
             yield Suggestion(
-                about=names,
+                about=(choice,),
                 certainty="possible",
-                unexplained=smallest_miss,
-                changes=choice.changes,
-                effects=choice.effects,
+                changes={choice: value},
+                effects=fits_of_numbers[0],
             )
+
+
+def _fitting_effects(gap: float, effect: Effect) -> Mapping[str, float]:
+    """The effects of a choice that are near a difference, by encoder, the nearest first."""
+    allowed_miss = max(NEGLIGIBLE, MISSED_SHARE * abs(gap))
+    near_encoders = [
+        encoder
+        for encoder, points in effect.effects.items()
+        if abs(points - gap) <= allowed_miss
+    ]
+    near_encoders.sort(key=lambda encoder: abs(effect.effects[encoder] - gap))
+    return {encoder: effect.effects[encoder] for encoder in near_encoders}

@@ -19,17 +19,23 @@ from harness.core.types import Record
 from harness.registry import Registry, load_registry
 from harness.results import conformance
 from harness.results.causes import Causes
-from harness.results.choices import measured_scores, single_choices
 from harness.results.claim_tests import ClaimResult, ClaimTests
 from harness.results.claims import Claims
 from harness.results.comparisons import Comparisons, read_comparisons
 from harness.results.diagnosis import Diagnosis, diagnose
+from harness.results.effects import Effect, measured_effects, measured_scores
 from harness.results.encoder_sizes import EncoderSize, sizes_of_encoders
 from harness.results.explain import Explanation, explain, protocol_of_task
 from harness.results.index import CellName, Results
 from harness.results.intervals import Intervals, read_intervals
 from harness.results.layout import is_packaged, papers_of, reading_order
 from harness.results.literature import Literature
+from harness.results.numbers import (
+    PublishedNumber,
+    ReportedNumber,
+    published_numbers,
+    reported_numbers,
+)
 from harness.results.published import PublishedCell, Table
 from harness.results.questions import Rehearsal, Search, Trap
 from harness.results.records import Cell
@@ -40,14 +46,13 @@ from harness.results.reproduction import (
     reproductions,
 )
 from harness.results.same_files import add_registered_ids
-from harness.results.settings import (
-    PublishedNumber,
-    ReportedNumber,
-    published_numbers,
-    reported_numbers,
-)
+from harness.results.standings import Standings, standings_of
 from harness.results.store import Store
 from harness.results.threads import Thread
+
+# The reader's numbers for which the effects of other choices are looked at; each takes a
+# third of a second.
+NUMBERS_WITH_EFFECTS = 2
 
 
 class ResultsFolder:
@@ -302,16 +307,14 @@ class ResultsFolder:
             scores += reference.scores
         return conformance.find_confirmations(scores, self.records, self.registry)
 
-    def explain(self, name: str, mine: float | None = None) -> Explanation:
+    def explain(self, name: str) -> Explanation:
         """A published cell, and the effects of other choices on its score.
 
         Args:
             name: `TABLE/ROW/COLUMN`.
-            mine: A reader's number, in points; choices are then those that lead to it.
 
         Raises:
-            UsageError: There is no such cell, `mine` is no score, or the cell has no
-                choices to rank.
+            UsageError: There is no such cell.
         """
         return explain(
             self.cell(name),
@@ -319,11 +322,14 @@ class ResultsFolder:
             self.registry,
             self.confirmations,
             self.traps,
-            mine,
         )
 
     def diagnose(self, place: str, mine: str) -> Diagnosis:
         """Why a reader's numbers differ from the numbers of a published row.
+
+        The effects that were measured here are looked at only if nothing surer explains
+        the difference, and for the two largest differences alone, since they take long
+        to compute.
 
         Args:
             place: `TABLE/ROW/COLUMN`, or `TABLE/ROW` for numbers of several columns.
@@ -332,23 +338,42 @@ class ResultsFolder:
         Raises:
             UsageError: There is no such row or column, or `mine` has no such numbers.
         """
-        return self.diagnosis_of(reported_numbers(place, mine, self.tables))
-
-    def diagnosis_of(self, numbers: Sequence[ReportedNumber]) -> Diagnosis:
-        """Why the numbers differ, by the tables, the curated causes and the records.
-
-        The records are looked at only if nothing surer explains the difference, since
-        the effects of other choices take long to compute.
-        """
-        diagnosis = diagnose(numbers, self.published_numbers, self.causes)
-        protocol = protocol_of_task(numbers[0].cell, self.registry)
-        if diagnosis.is_sure or protocol is None:
+        numbers, unknown_columns = reported_numbers(place, mine, self.tables)
+        diagnosis = diagnose(
+            numbers,
+            self.published_numbers,
+            self.causes,
+            unknown_columns=unknown_columns,
+        )
+        if diagnosis.is_sure:
             return diagnosis
+        largest_first = sorted(numbers, key=lambda number: -abs(number.gap))
+        effects = [
+            (number, self._measured_effects(number))
+            for number in largest_first[:NUMBERS_WITH_EFFECTS]
+        ]
+        return diagnose(
+            numbers,
+            self.published_numbers,
+            self.causes,
+            effects,
+            unknown_columns=unknown_columns,
+        )
+
+    def _measured_effects(self, number: ReportedNumber) -> Sequence[Effect]:
+        """The effects of other choices on the protocol of a reader's number."""
+        protocol = protocol_of_task(number.cell, self.registry)
+        if protocol is None:
+            return ()
         scores = measured_scores(self.records, self.registry, protocol)
-        choices = single_choices(protocol, scores, self.registry, self.traps)
-        return diagnose(numbers, self.published_numbers, self.causes, choices)
+        return measured_effects(protocol, scores, self.registry, self.traps)
 
     @cached_property
     def published_numbers(self) -> Mapping[str, PublishedNumber]:
-        """Every published score with what it depends on, by id."""
+        """Every published score with its protocol, by id."""
         return published_numbers(self.tables, self.registry)
+
+    @cached_property
+    def standings(self) -> Standings:
+        """What published numbers say of each other, by id."""
+        return standings_of(self.published_numbers.values())

@@ -1,7 +1,14 @@
-"""The protocol of a score: the encoder, and every choice of the method and the task."""
+"""The protocol of a number: the encoder, and every choice of the method and the task.
+
+Measured scores and published numbers have protocols of one type, so that they are joined
+and compared by it. A paper may leave a choice unsaid; then the choice is `UNKNOWN`, and
+it differs from no other.
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from harness.core.metrics.similarity import (
@@ -14,12 +21,18 @@ from harness.core.types import MethodId, Task
 from harness.registry import Registry
 from harness.results.published import PublishedCell
 
+UNKNOWN = "?"  # a choice that is stated nowhere
+
+TASKS_WITH_SUBSETS = re.compile(r"sts1\d")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Protocol:
-    """The encoder of one score, and every choice of its method and its task.
+    """The encoder of one number, and every choice of its method and its task.
 
-    A choice that the method or task does not have is empty.
+    A choice that the method or task does not have is empty; one that is stated nowhere is
+    `UNKNOWN`. Where only the kinds of post-processors are known, as `flow`, `post` is
+    `+flow?`.
 
     Attributes:
         encoder: The encoder.
@@ -27,7 +40,7 @@ class Protocol:
         pooling: The pooling.
         post: The post-processors, each after a `+`.
         fit_on: The corpus that they are fitted on.
-        task: The task, without its text form.
+        task: The task, without its text form; the tasks of an average are joined by `+`.
         text: The text form, `raw` or `senteval`.
         split: The scored splits, joined by `+`.
         scored_by: The similarity function, or `regression`.
@@ -76,6 +89,15 @@ class Protocol:
         )
 
     @property
+    def method(self) -> str:
+        """The id of its method."""
+        encoder = self.encoder
+        if self.max_length:
+            encoder = f"{encoder}:{self.max_length}"
+        posts = tuple(self.post.split("+")[1:])
+        return str(MethodId(encoder, self.pooling, posts, self.fit_on or None))
+
+    @property
     def score(self) -> str:
         """The name of the score in a record: `spearman`, or `euclidean_spearman`."""
         if not self.has_similarity:
@@ -87,12 +109,22 @@ class Protocol:
         """Whether pairs are scored by a similarity function other than the cosine."""
         return self.scored_by in SIMILARITIES
 
-    def differences(self, other: Protocol) -> tuple[str, ...]:
-        """The names of the choices in which two protocols differ."""
-        other_choices = vars(other)
-        return tuple(
-            name for name, choice in vars(self).items() if choice != other_choices[name]
-        )
+    def changes(self, other: Protocol) -> Mapping[str, str]:
+        """The other protocol's choices that differ, by name, where both are known.
+
+        The encoder and the task are no choices of a protocol.
+        """
+        changes = {}
+        for name, choice in vars(other).items():
+            own_choice = getattr(self, name)
+            if name in ("encoder", "task"):
+                continue
+            if name == "post":
+                if _is_other_post(own_choice, choice):
+                    changes[name] = choice.removesuffix(UNKNOWN)
+            elif choice != own_choice and UNKNOWN not in (choice, own_choice):
+                changes[name] = choice
+        return changes
 
     def procedure(self, subsets: int) -> Protocol:
         """The choices in which two programs have to agree, whatever encoder and data they read.
@@ -118,6 +150,19 @@ class Protocol:
         )
 
 
+def _is_other_post(first: str, second: str) -> bool:
+    """Whether two texts of post-processors differ, in their kinds where one has only kinds."""
+    if not first.endswith(UNKNOWN) and not second.endswith(UNKNOWN):
+        return first != second
+    return kinds_of_post(first) != kinds_of_post(second)
+
+
+def kinds_of_post(post: str) -> frozenset[str]:
+    """The kinds of post-processors: `sn` and `natsv` of `+sn+natsv:6`."""
+    names = post.removesuffix(UNKNOWN).split("+")
+    return frozenset(name.partition(":")[0] for name in names if name)
+
+
 def protocols_of(cell: PublishedCell, registry: Registry) -> tuple[Protocol, ...]:
     """The protocols of a published cell, one for each of `cell.tasks`, in their order.
 
@@ -135,3 +180,44 @@ def protocols_of(cell: PublishedCell, registry: Registry) -> tuple[Protocol, ...
         if protocol is not None:
             protocols.append(protocol)
     return tuple(protocols)
+
+
+def protocol_of_number(cell: PublishedCell, registry: Registry) -> Protocol:
+    """The protocol of a published number, also of an average or of a row without a method.
+
+    The tasks of an average may differ in text form and split, which are then `UNKNOWN`.
+    So is the aggregation where no task of the number has subsets.
+    """
+    base_tasks = [task.partition(".")[0] for task in cell.tasks]
+    has_subsets = any(TASKS_WITH_SUBSETS.match(task) for task in base_tasks)
+    aggregation = (cell.aggregation or UNKNOWN) if has_subsets else UNKNOWN
+    protocols = protocols_of(cell, registry)
+    if protocols:
+        return replace(
+            protocols[0],
+            task="+".join(base_tasks),
+            text=_common_choice({protocol.text for protocol in protocols}),
+            split=_common_choice({protocol.split for protocol in protocols}),
+            aggregation=aggregation,
+        )
+    similarity, correlation = CORRELATION_SCORES.get(cell.metric, (COSINE, cell.metric))
+    words = re.findall(r"[a-z]+", cell.row.label.lower())
+    kinds = sorted(registry.posts.keys() & set(words))
+    return Protocol(
+        encoder=UNKNOWN,
+        max_length=UNKNOWN,
+        pooling=UNKNOWN,
+        post="".join(f"+{kind}" for kind in kinds) + UNKNOWN,
+        fit_on=UNKNOWN if cell.row.fit == "none" else cell.row.fit,
+        task="+".join(base_tasks),
+        text=UNKNOWN,
+        split=UNKNOWN,
+        scored_by=UNKNOWN if similarity == COSINE else similarity,
+        metric=correlation,
+        aggregation=aggregation,
+    )
+
+
+def _common_choice(choices: set[str]) -> str:
+    """The only one of several choices; `UNKNOWN` where they are different."""
+    return choices.pop() if len(choices) == 1 else UNKNOWN

@@ -131,6 +131,7 @@ class Row:
         group: The heading under which the paper prints the row.
         trained_on: The data that the encoder was trained on.
         model_free: Whether the numbers are of no model, but of human agreement.
+        quoted: Whether the paper quotes it from another.
         transductive: Whether it is fitted on the sentences that are scored.
         pooling: The pooling that the paper names.
         dims: The dimensions that the paper names.
@@ -161,6 +162,7 @@ class Row:
     group: str | None = None
     trained_on: str | None = None
     model_free: bool = False
+    quoted: bool = False
     transductive: bool = False
     pooling: str | None = None
     dims: int | None = None
@@ -195,6 +197,7 @@ class Table:
         title: What the table shows.
         cite: The key of the paper among the references.
         source: What the numbers were read from.
+        work: Who measured its numbers, if it is not the authors of `cite`.
         metric: The metric of its numbers.
         columns: The columns.
         rows: The rows.
@@ -214,6 +217,7 @@ class Table:
     metric: str
     columns: tuple[Column, ...]
     rows: tuple[Row, ...]
+    work: str = ""
     aggregation: str | None = None
     evidence: str | None = None
     scale: int = 100

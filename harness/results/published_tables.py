@@ -93,12 +93,12 @@ def published_cell(name: str, tables: Sequence[Table]) -> PublishedCell:
     for cell in table.cells:
         cells.setdefault(cell.row.id, {})[cell.column.id] = cell
     columns = look_up(f"row of {table.id}", row, cells, remedy)
-    id_by_plain_name = {_plain_name(name): name for name in columns}
-    column = id_by_plain_name.get(_plain_name(column), column)
+    id_byplain_name = {plain_name(name): name for name in columns}
+    column = id_byplain_name.get(plain_name(column), column)
     return look_up(f"column of {table.id}/{row}", column, columns, remedy)
 
 
-# Plain names (`_plain_name`) of columns in other programs, with ours.
+# Plain names (`plain_name`) of columns in other programs, with ours.
 SAME_COLUMNS = {
     "sst": "sst2",
     "stsbenchmark": "stsb",
@@ -109,7 +109,7 @@ SAME_COLUMNS = {
 }
 
 
-def _plain_name(column: str) -> str:
+def plain_name(column: str) -> str:
     """A column's name without case and punctuation: `stsb` for `STSBenchmark` and `sts-b`."""
     plain_name = "".join(filter(str.isalnum, column.lower()))
     return SAME_COLUMNS.get(plain_name, plain_name)

@@ -13,11 +13,11 @@ from harness.core.toml import read_rows
 from harness.core.types import Record
 from harness.registry import load_registry
 from harness.report.coverage import coverage_note
+from harness.report.explanation import render_explanation
 from harness.report.front import missing, tallies
 from harness.report.leaderboard import encoder_page, leaderboard
 from harness.report.pages import conformance_page, traps_page
 from harness.report.papers import EVIDENCE_MARKS, VERDICT_MARKS, paper_page
-from harness.report.sentences import render_explanation
 from harness.results.comparisons import Comparisons, Neighbours
 from harness.results.conformance import Reference, ReferenceCell, ReferenceScore
 from harness.results.index import Results

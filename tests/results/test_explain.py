@@ -1,11 +1,10 @@
-"""Explanations: the effects of choices, those that lead to another number, the nearest rows."""
+"""Explanations: the effects of choices, and the nearest rows that were measured."""
 
 import pytest
 from committed import FOLDER, TABLES
 from fakes import made_record, results_of
 
-from harness.core.errors import UsageError
-from harness.report.sentences import command_options, render_explanation
+from harness.report.explanation import command_options, render_explanation
 from harness.results.explain import explain
 from harness.results.published_tables import published_cell
 
@@ -46,7 +45,7 @@ MEASURED = {
 }
 
 
-def explanation(*scores, mine=None):
+def explanation(*scores):
     """The explanation of the cell where these (method, task, score) are all that was measured."""
     records = [
         made_record(
@@ -55,7 +54,7 @@ def explanation(*scores, mine=None):
         for method, task, score, *metric in scores
     ]
     cell = published_cell(CELL, TABLES)
-    return explain(cell, results_of(*records), REGISTRY, {}, FOLDER.traps, mine)
+    return explain(cell, results_of(*records), REGISTRY, {}, FOLDER.traps)
 
 
 def test_explanations_are_golden(approved):
@@ -63,10 +62,6 @@ def test_explanations_are_golden(approved):
         f"# {what}\n{render_explanation(explanation(*MEASURED[what]), REGISTRY, FOLDER.traps)}"
         for what in MEASURED
     ]
-    explained = render_explanation(
-        explanation(*ROWS, mine=66.2), REGISTRY, FOLDER.traps
-    )
-    texts.append(f"# choices that lead to another number\n{explained}")
     assert "\n\n".join(texts) + "\n" == approved("golden/explanations.txt")
 
 
@@ -80,45 +75,24 @@ def test_the_nearest_fit_corpus_of_the_kind_is_shown_among_many(encoder):
     assert "fit on snli-18k, text raw: 50.00" in render_explanation(explained, REGISTRY)
 
 
-# Two points down: SN with [CLS] was measured, raw text with [CLS] was not.
-ROWS = [
-    ("minilm.first-last+whitening@nli", "sts-b.senteval", 70.0),
-    ("minilm.first-last+sn@nli", "sts-b.senteval", 69.0),
-    ("minilm.cls+whitening@nli", "sts-b.senteval", 68.2),
-    ("minilm.cls+sn@nli", "sts-b.senteval", 67.7),
-    ("minilm.first-last+whitening@nli", "sts-b", 69.6),
-    ("minilm.pooler+whitening@nli", "sts-b.senteval", 75.0),
-]
-
-
-def test_choices_that_lead_to_another_number_are_single_first_then_pairs_and_sums():
-    explained = explanation(*ROWS, mine=66.2)
-    single = [(dict(c.changes), round(c.effect, 2)) for c in explained.choices]
-    assert single == [({"pooling": "cls"}, -1.8), ({"post": "+sn"}, -1.0)]
-    pairs = [
-        ({*c.changes.values()}, round(c.effect, 2), c.is_sum) for c in explained.pairs
-    ]
-    assert pairs == [
-        ({"cls", "+sn"}, -2.3, False),
-        ({"cls", "raw"}, -2.2, True),
-        ({"+sn", "raw"}, -1.4, True),
-    ]
-    assert (
-        command_options(explained.choices[0].names)
-        == "-m 'bert-base:64.cls+whitening@nli'"
+def test_settings_come_before_poolings_and_poolings_before_post_processors():
+    explained = explanation(
+        ("minilm.first-last+whitening@nli", "sts-b.senteval", 70.0),
+        ("minilm.first-last+sn@nli", "sts-b.senteval", 60.0),
+        ("minilm.cls+whitening@nli", "sts-b.senteval", 68.2),
+        ("minilm.first-last+whitening@nli", "sts-b", 69.6),
+        ("minilm.pooler+whitening@nli", "sts-b.senteval", 75.0),
     )
-    assert explained.pairs[1].names.task == "sts-b"
-
-
-@pytest.mark.parametrize("mine", [100.5, -101.0, float("nan"), float("inf")])
-def test_a_number_that_no_score_can_be_is_refused(mine):
-    with pytest.raises(UsageError, match="from -100 to 100"):
-        explanation(*ROWS, mine=mine)
-
-
-def test_a_number_beside_an_average_is_refused():
-    with pytest.raises(UsageError, match="not a score of one task"):
-        FOLDER.explain("simcse.t5/bert-base-first-last-avg/avg", 50.0)
+    changes = [dict(effect.changes) for effect in explained.effects]
+    assert changes == [
+        {"text": "raw"},
+        {"pooling": "pooler"},
+        {"pooling": "cls"},
+        {"post": "+sn"},
+    ]
+    commands = [command_options(effect, REGISTRY) for effect in explained.effects]
+    assert commands[0] == "-t sts-b"
+    assert commands[2] == "-m 'bert-base:64.cls+whitening@nli'"
 
 
 def test_a_trap_is_named_where_it_shows_the_choice_and_the_protocol():
@@ -131,8 +105,8 @@ def test_a_trap_is_named_where_it_shows_the_choice_and_the_protocol():
         made_record(m, t, {"spearman": {"all": s, "groups": {}}}) for m, t, s in rows
     ]
     explained = explain(cell, results_of(*records), REGISTRY, {}, FOLDER.traps)
-    [choice] = explained.choices
-    titles = [FOLDER.traps[number - 1].title for number in choice.traps]
+    [effect] = explained.effects
+    titles = [FOLDER.traps[number - 1].title for number in effect.traps]
     assert titles == ["Before or after the pooler"]
 
 
@@ -154,8 +128,8 @@ def test_a_similarity_function_is_a_choice_of_one_record():
         "minilm.first-last+whitening@nli", "sts-b.senteval", by_similarity
     )
     cell = published_cell(CELL, TABLES)
-    explained = explain(cell, results_of(record), REGISTRY, {}, FOLDER.traps, 64.3)
-    [choice] = explained.choices
-    assert dict(choice.changes) == {"scored_by": "euclidean"}
-    assert choice.effect == pytest.approx(-3.9)
-    assert command_options(choice.names) == "score euclidean_spearman all"
+    explained = explain(cell, results_of(record), REGISTRY, {}, FOLDER.traps)
+    [effect] = explained.effects
+    assert dict(effect.changes) == {"scored_by": "euclidean"}
+    assert effect.effect == pytest.approx(-3.9)
+    assert command_options(effect, REGISTRY) == "score euclidean_spearman all"

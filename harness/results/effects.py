@@ -1,7 +1,8 @@
 """What each choice of a protocol does to a score, by the rows that were measured both ways.
 
 A row is a measured score, named by its `Protocol`. The effect of a choice is the
-difference between two rows that differ in this choice alone.
+difference between two rows that differ in this choice alone: a join of the measured rows
+with themselves.
 
 The functions take a `protocol`, the protocol of the published number that is explained.
 Often nothing was measured under it. Then the rows that are nearest to it are compared.
@@ -12,83 +13,69 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations, product
+from itertools import product
 from operator import attrgetter
 from statistics import fmean
 from typing import NamedTuple
 
 from harness.core.metrics.similarity import CORRELATION_SCORES, CORRELATIONS
-from harness.core.types import AGGREGATIONS, MethodId, Task
+from harness.core.types import AGGREGATIONS, Task
 from harness.registry import Registry
 from harness.results.index import Results
 from harness.results.protocols import Protocol
 from harness.results.questions import Trap
 
-# The names of a protocol's choices, by what has to change for another choice.
-METHOD_CHOICES = ("pooling", "post", "fit_on")
-TASK_CHOICES = ("text", "split", "scored_by")
-SCORE_CHOICES = ("metric", "aggregation")
-
-# The choices that count as one. A post-processor and its fit corpus may change together.
+# The choices that count as one, in the order in which they are shown: settings that a
+# person makes differently, then poolings, then post-processors. A post-processor and its
+# fit corpus may change together.
+SETTINGS = ("aggregation", "split", "metric", "text", "scored_by", "max_length")
 SINGLE_CHOICES = (
-    ("max_length",),
+    *((name,) for name in SETTINGS),
     ("pooling",),
     ("post",),
     ("fit_on",),
-    ("text",),
-    ("split",),
-    ("scored_by",),
-    ("metric",),
-    ("aggregation",),
     ("post", "fit_on"),
 )
-# The task and all choices of a protocol but the encoder and its maximum length, as a
-# tuple. Rows with the same tuple differ in the encoder alone.
-all_but_encoder = attrgetter("task", *METHOD_CHOICES, *TASK_CHOICES, *SCORE_CHOICES)
+# Everything but the encoder and its maximum length, as a tuple. Rows with the same tuple
+# differ in the encoder alone.
+all_but_encoder = attrgetter(
+    *(
+        name
+        for name in Protocol.__dataclass_fields__
+        if name not in ("encoder", "max_length")
+    )
+)
 
 NEGLIGIBLE = 0.05  # points that another processor or half precision moves a score by
-ALLOWED_MISS = 0.25  # points by which an effect may miss a gap; half of a larger gap
-CHOICES_NEAR_GAP = 10  # how many choices near a gap are shown
 
 # The rows: measured scores in points by their protocols.
 Scores = Mapping[Protocol, float]
 
 
 @dataclass(frozen=True, kw_only=True)
-class ChangedNames:
-    """The names under which a changed protocol is measured; None for a name that stays."""
-
-    method: str | None
-    task: str | None
-    score: tuple[str, str] | None  # metric and aggregation
-
-
-@dataclass(frozen=True, kw_only=True)
-class OtherChoice:
-    """A change of one choice of a protocol, or of two, and by how many points it moves a score.
+class Effect:
+    """A change of one choice of a protocol, and by how many points it moves a score.
 
     Attributes:
         changes: The changed choices by name, with their new values.
+        protocol: The changed protocol.
         effects: The effect on each encoder, in points, at the nearest row that was
             measured with and without the change.
         differences: The choices in which this nearest row differs from the protocol.
         lowest: The lowest effect on any row.
         highest: The highest effect on any row.
         rows: The number of rows on which the effect was measured.
-        names: The method, task and score under which the changed protocol is measured.
         traps: The numbers of the traps that show this choice, from 1.
-        is_sum: Whether two effects are added that were not measured together.
     """
 
     changes: Mapping[str, str]
+    protocol: Protocol
     effects: Mapping[str, float]
     differences: Mapping[str, str]
     lowest: float
     highest: float
     rows: int
-    names: ChangedNames
     traps: tuple[int, ...]
-    is_sum: bool = False
 
     @property
     def effect(self) -> float:
@@ -159,10 +146,8 @@ def nearest_rows(protocol: Protocol, scores: Scores) -> Scores:
 
 def other_choices(protocol: Protocol, row: Protocol) -> dict[str, str]:
     """The choices of a row that differ from the protocol's, but for encoder and length."""
-    choices: dict[str, str] = {}
-    for name in protocol.differences(row):
-        if name not in ("encoder", "max_length"):
-            choices[name] = getattr(row, name)
+    choices = dict(protocol.changes(row))
+    choices.pop("max_length", None)
     return choices
 
 
@@ -213,7 +198,7 @@ def _has_choices(row: Protocol, protocol: Protocol, names: Iterable[str]) -> boo
     return True
 
 
-# Single choices
+# Effects
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -231,35 +216,44 @@ class Step:
     effect: float
 
 
-def single_choices(
+def measured_effects(
     protocol: Protocol, scores: Scores, registry: Registry, traps: Sequence[Trap]
-) -> list[OtherChoice]:
-    """Every change of one choice whose effect was measured, the largest effect first.
+) -> list[Effect]:
+    """Every change of one choice whose effect was measured.
 
-    If an effect was measured on the protocol's encoder, the effects on others are left
-    out.
+    They are in the order of `SINGLE_CHOICES`, of one choice the largest effect first. If
+    an effect was measured on the protocol's encoder, the effects on others are left out.
     """
-    rows_of_traps = [_rows_by_choice(trap, registry) for trap in traps]
-    choices = []
+    rows_of_traps = [_rows_of_trap(trap, registry) for trap in traps]
+    effects: list[Effect] = []
     for names in SINGLE_CHOICES:
         steps_by_values: dict[tuple[str, ...], list[Step]] = defaultdict(list)
         for step in _steps(protocol, scores, names):
             values = tuple(getattr(step.end, name) for name in names)
             steps_by_values[values].append(step)
+        effects_of_choice = []
         for values, steps in steps_by_values.items():
             changes = dict(zip(names, values, strict=True))
-            choice = _single_choice(protocol, changes, steps, registry, rows_of_traps)
-            choices.append(choice)
-    return sorted(choices, key=lambda choice: abs(choice.effect), reverse=True)
+            numbers_of_traps = [
+                number
+                for number, (trap, rows) in enumerate(
+                    zip(traps, rows_of_traps, strict=True), start=1
+                )
+                if _shows(trap, rows, protocol, changes)
+            ]
+            effect = _effect(protocol, changes, steps, tuple(numbers_of_traps))
+            effects_of_choice.append(effect)
+        effects_of_choice.sort(key=lambda effect: abs(effect.effect), reverse=True)
+        effects += effects_of_choice
+    return effects
 
 
-def _single_choice(
+def _effect(
     protocol: Protocol,
     changes: Mapping[str, str],
     steps: Sequence[Step],
-    registry: Registry,
-    rows_of_traps: Sequence[RowsByChoice],
-) -> OtherChoice:
+    traps: tuple[int, ...],
+) -> Effect:
     """A change of one choice, with the effects of the steps that make this change."""
     nearest = min(steps, key=lambda step: distance(step.start, protocol)).start
     # The rows of one encoder may differ in maximum length. The steps with the protocol's
@@ -271,27 +265,18 @@ def _single_choice(
     for step in steps_in_order:
         if all_but_encoder(step.start) == all_but_encoder(nearest):
             effects[step.start.encoder] = step.effect
-    traps = []
-    for number, rows_of_trap in enumerate(rows_of_traps, start=1):
-        if _shows(rows_of_trap, protocol, changes):
-            traps.append(number)
-    return OtherChoice(
+    if protocol.encoder in effects:
+        effects = {protocol.encoder: effects[protocol.encoder]}
+    return Effect(
         changes=changes,
-        effects=_prefer_encoder(protocol.encoder, effects),
+        protocol=replace(protocol, **changes),
+        effects=effects,
         differences=other_choices(protocol, nearest),
         lowest=min(step.effect for step in steps),
         highest=max(step.effect for step in steps),
         rows=len(steps),
-        names=_changed_names(protocol, changes, registry),
-        traps=tuple(traps),
+        traps=traps,
     )
-
-
-def _prefer_encoder(encoder: str, effects: Mapping[str, float]) -> Mapping[str, float]:
-    """The effect on this encoder alone if it was measured, else all effects."""
-    if encoder in effects:
-        return {encoder: effects[encoder]}
-    return effects
 
 
 def _steps(protocol: Protocol, scores: Scores, names: Sequence[str]) -> Iterator[Step]:
@@ -303,8 +288,8 @@ def _steps(protocol: Protocol, scores: Scores, names: Sequence[str]) -> Iterator
     """
     # Rows with the same score fields as the protocol are compared, and among these the
     # rows that agree in all choices but the named ones.
-    fixed_score_names = [name for name in SCORE_CHOICES if name not in names]
-    score_fields = attrgetter("task", *fixed_score_names)
+    score_names = [name for name in ("metric", "aggregation") if name not in names]
+    score_fields = attrgetter("task", *score_names)
     fixed_names = [name for name in vars(protocol) if name not in names]
     fixed_fields = attrgetter(*fixed_names)
     fields_of_protocol = score_fields(protocol)
@@ -325,165 +310,11 @@ def _differ_in_all(first: Protocol, second: Protocol, names: Sequence[str]) -> b
     return all(getattr(first, name) != getattr(second, name) for name in names)
 
 
-# Pairs of choices
+# Traps that show a choice
 
 
-def pairs_of_choices(
-    protocol: Protocol,
-    choices: Iterable[OtherChoice],
-    scores: Scores,
-    registry: Registry,
-) -> Iterator[OtherChoice]:
-    """Every change of two choices, measured together or else as the sum of two effects.
-
-    Changes with a negligible effect are left out, and two changes of the same subject.
-    """
-    rows_by_choices: dict[tuple[str, ...], list[Protocol]] = defaultdict(list)
-    for row in scores:
-        rows_by_choices[all_but_encoder(row)].append(row)
-    effective_choices = [
-        choice for choice in choices if abs(choice.effect) >= NEGLIGIBLE
-    ]
-    for first, second in combinations(effective_choices, 2):
-        if not _subjects(first).isdisjoint(_subjects(second)):
-            continue
-        changes = {**first.changes, **second.changes}
-        # Both changes are made to the nearest row of the first or of the second, the one
-        # that is nearer to the protocol.
-        differences = min(first.differences, second.differences, key=len)
-        start = replace(protocol, **differences)
-        starts = rows_by_choices[all_but_encoder(start)]
-        effects = _effects_together(protocol, changes, starts, scores)
-        is_sum = not effects
-        if is_sum:
-            effects = _summed_effects(first, second)
-            differences = {**first.differences, **second.differences}
-        if not effects:
-            continue
-        yield OtherChoice(
-            changes=changes,
-            effects=effects,
-            differences=differences,
-            lowest=min(effects.values()),
-            highest=max(effects.values()),
-            rows=len(effects),
-            names=_changed_names(protocol, changes, registry),
-            traps=tuple(sorted({*first.traps, *second.traps})),
-            is_sum=is_sum,
-        )
-
-
-def _subjects(choice: OtherChoice) -> set[str]:
-    """The names of the changed choices, where a fit corpus counts as post-processing."""
-    return {"post" if name == "fit_on" else name for name in choice.changes}
-
-
-def _effects_together(
-    protocol: Protocol,
-    changes: Mapping[str, str],
-    starts: Iterable[Protocol],
-    scores: Scores,
-) -> Mapping[str, float]:
-    """The effects of several changes at once, starting from these rows, by encoder."""
-    effects: dict[str, float] = {}
-    for start in starts:
-        end = replace(start, **changes)
-        if end in scores and _has_choices(start, protocol, changes):
-            effects[start.encoder] = scores[end] - scores[start]
-    return _prefer_encoder(protocol.encoder, effects)
-
-
-def _summed_effects(first: OtherChoice, second: OtherChoice) -> Mapping[str, float]:
-    """The sum of two effects for each encoder on which both were measured."""
-    encoders = sorted(first.effects.keys() & second.effects.keys())
-    return {
-        encoder: first.effects[encoder] + second.effects[encoder]
-        for encoder in encoders
-    }
-
-
-def choices_near(gap: float, choices: Iterable[OtherChoice]) -> list[OtherChoice]:
-    """The choices that move a score by about the gap on some encoder.
-
-    Effects that were measured come before sums, and then those nearest to the gap.
-
-    Args:
-        gap: By how many points a reader's number is above the published one.
-        choices: The choices with their effects.
-    """
-    allowed_miss = max(ALLOWED_MISS, abs(gap) / 2)
-    near_choices = [c for c in choices if min(_misses(c, gap)) <= allowed_miss]
-    near_choices.sort(key=lambda choice: (choice.is_sum, fmean(_misses(choice, gap))))
-    return near_choices[:CHOICES_NEAR_GAP]
-
-
-def _misses(choice: OtherChoice, gap: float) -> list[float]:
-    """The distance of a choice's effect from a gap, for each encoder, in points."""
-    return [abs(effect - gap) for effect in choice.effects.values()]
-
-
-# How a choice is made, and which traps show it
-
-
-def _changed_names(
-    protocol: Protocol, changes: Mapping[str, str], registry: Registry
-) -> ChangedNames:
-    """The names under which the changed protocol is measured."""
-    changed_protocol = replace(protocol, **changes)
-    # A similarity function other than the cosine is a choice among the scores of a
-    # record; a regression is another task.
-    score_choices = [*SCORE_CHOICES]
-    if changed_protocol.has_similarity:
-        score_choices.append("scored_by")
-    task_choices = [name for name in TASK_CHOICES if name not in score_choices]
-    method_changes = _changes_among(("max_length", *METHOD_CHOICES), changes)
-    task_changes = _changes_among(task_choices, changes)
-    score_changes = _changes_among(score_choices, changes)
-
-    method = _method_id(changed_protocol)
-    task, score = None, None
-    if task_changes:
-        task = _nearest_task(changed_protocol, method, task_changes, registry)
-    if score_changes:
-        score = (changed_protocol.score, changed_protocol.aggregation)
-    return ChangedNames(
-        method=method if method_changes else None, task=task, score=score
-    )
-
-
-def _changes_among(names: Iterable[str], changes: Mapping[str, str]) -> list[str]:
-    """The names among these whose choices are changed."""
-    return [name for name in names if name in changes]
-
-
-def _method_id(protocol: Protocol) -> str:
-    """The id of the method of a protocol."""
-    encoder = protocol.encoder
-    if protocol.max_length:
-        encoder = f"{encoder}:{protocol.max_length}"
-    posts = tuple(protocol.post.split("+")[1:])
-    return str(MethodId(encoder, protocol.pooling, posts, protocol.fit_on or None))
-
-
-def _nearest_task(
-    changed_protocol: Protocol, method: str, names: Sequence[str], registry: Registry
-) -> str | None:
-    """The task that has the changed choices of these names and differs least in others."""
-    choices = attrgetter("task", *names)
-    difference_counts: dict[str, int] = {}
-    for task in registry.tasks.values():
-        candidate = Protocol.from_score(method, task, changed_protocol.metric)
-        if candidate is not None and choices(candidate) == choices(changed_protocol):
-            difference_counts[task.name] = len(changed_protocol.differences(candidate))
-    return min(difference_counts, key=difference_counts.__getitem__, default=None)
-
-
-# The rows of a trap as protocols, for each choice that the trap is about.
-RowsByChoice = Mapping[str, Sequence[Protocol]]
-
-
-def _rows_by_choice(trap: Trap, registry: Registry) -> RowsByChoice:
-    """The rows of a trap as protocols, for each choice that the trap is about."""
+def _rows_of_trap(trap: Trap, registry: Registry) -> Sequence[Protocol]:
+    """The rows of a trap as protocols."""
     protocols = []
     for row in trap.rows:
         task = registry.tasks.get(row.task)
@@ -492,21 +323,20 @@ def _rows_by_choice(trap: Trap, registry: Registry) -> RowsByChoice:
         protocol = Protocol.from_score(row.method, task, *row.score[:2])
         if protocol is not None:
             protocols.append(protocol)
-    return dict.fromkeys(trap.about, protocols)
+    return protocols
 
 
 def _shows(
-    rows_of_trap: RowsByChoice, protocol: Protocol, changes: Mapping[str, str]
+    trap: Trap, rows: Sequence[Protocol], protocol: Protocol, changes: Mapping[str, str]
 ) -> bool:
     """Whether a trap shows these changes.
 
-    It does if for each changed choice it has rows with the protocol's value and rows
-    with the new value.
+    It does if it is about each changed choice, and has rows with the protocol's value and
+    rows with the new value.
     """
     for name, value in changes.items():
-        rows = rows_of_trap.get(name, ())
         has_new_value = any(getattr(row, name) == value for row in rows)
         has_protocols_value = any(_has_choices(row, protocol, [name]) for row in rows)
-        if not (has_new_value and has_protocols_value):
+        if name not in trap.about or not (has_new_value and has_protocols_value):
             return False
     return True

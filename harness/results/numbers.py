@@ -1,0 +1,418 @@
+"""Reference numbers with their protocols: the published ones, and those of a reader.
+
+Each published score is a `PublishedNumber`; each row of a table is a `PublishedRow` of
+them. A reader's numbers belong to published ones, or are looked for among all rows.
+`harness.results.standings` joins the numbers with each other, `harness.results.diagnosis`
+a reader's numbers with them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from harness.core.errors import UsageError
+from harness.registry import Registry
+from harness.results.protocols import UNKNOWN, Protocol, protocol_of_number
+from harness.results.published import PublishedCell, Table
+from harness.results.published_tables import published_cell
+
+# Points by which the same score may differ after different rounding.
+ROUNDING_DIFFERENCE = 0.011
+
+# Columns that tell a model from all others: of the published rows, three figures with two
+# decimals are equal for copies and reruns of one model alone.
+COLUMNS_OF_A_MODEL = 3
+
+Tasks = tuple[
+    str, ...
+]  # one task, or the tasks of an average, without text form and split
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublishedNumber:
+    """A published score with its protocol.
+
+    Attributes:
+        cell: The printed number in its table.
+        protocol: The choices that it depends on.
+        tasks: Its task, or the tasks of an average, without text form and split.
+        start: The checkpoint of the encoder, or from which it was trained, without
+            organisation, revision and remarks: `bert-base-uncased`.
+        training: The data that the encoder was trained on.
+    """
+
+    cell: PublishedCell
+    protocol: Protocol
+    tasks: Tasks
+    start: str
+    training: str
+
+    @classmethod
+    def from_cell(cls, cell: PublishedCell, registry: Registry) -> PublishedNumber:
+        """A printed number with the protocol that its table states."""
+        backbone = cell.row.backbone.partition(" (")[0].partition("@")[0]
+        return cls(
+            cell=cell,
+            protocol=protocol_of_number(cell, registry),
+            tasks=tuple(task.partition(".")[0] for task in cell.tasks),
+            start=backbone.rpartition("/")[2].lower(),
+            training=f"{cell.row.supervision}, {cell.row.trained_on or ''}",
+        )
+
+    @property
+    def is_average(self) -> bool:
+        """Whether it averages several tasks."""
+        return len(self.tasks) > 1
+
+    @property
+    def decimals(self) -> int:
+        """How many decimals of a point are printed."""
+        return len(str(self.cell.in_points).partition(".")[2])
+
+    def is_of_encoder(self, other: PublishedNumber) -> bool:
+        """Whether two published numbers are of one encoder, as far as the rows state it."""
+        if UNKNOWN not in (self.protocol.encoder, other.protocol.encoder):
+            return self.protocol.encoder == other.protocol.encoder
+        return self.is_of_recipe(other)
+
+    def is_of_recipe(self, other: PublishedNumber) -> bool:
+        """Whether two numbers are of encoders with the same start and training data."""
+        return (self.start, self.training) == (other.start, other.training)
+
+
+@dataclass(frozen=True)
+class PublishedRow:
+    """The numbers of one row of a table with the same metric and split, by their tasks."""
+
+    numbers: Mapping[Tasks, PublishedNumber]
+
+    @property
+    def first(self) -> PublishedNumber:
+        """Its first number, which has the encoder and the method of all."""
+        return next(iter(self.numbers.values()))
+
+    @property
+    def name(self) -> str:
+        """Its id, as TABLE/ROW."""
+        return row_name(self.first.cell)
+
+    @property
+    def is_of_one_run(self) -> bool:
+        """Whether it prints scores of one run, and not a statistic over several."""
+        return self.first.cell.row.statistic == "score"
+
+
+def row_name(cell: PublishedCell) -> str:
+    """The id of the row of a published number, as TABLE/ROW."""
+    return f"{cell.table.id}/{cell.row.id}"
+
+
+def published_numbers(
+    tables: Iterable[Table], registry: Registry
+) -> dict[str, PublishedNumber]:
+    """Every published score with its protocol, by its id."""
+    numbers = {}
+    for table in tables:
+        for cell in table.cells:
+            if cell.points is not None:
+                numbers[cell.id] = PublishedNumber.from_cell(cell, registry)
+    return numbers
+
+
+def published_rows(numbers: Iterable[PublishedNumber]) -> list[PublishedRow]:
+    """Published numbers by row, metric and split."""
+    rows: dict[tuple[str, ...], dict[Tasks, PublishedNumber]] = {}
+    for number in numbers:
+        split = "" if number.is_average else number.protocol.split
+        key = (row_name(number.cell), number.cell.metric, split)
+        rows.setdefault(key, {})[number.tasks] = number
+    return [PublishedRow(numbers_of_row) for numbers_of_row in rows.values()]
+
+
+# Choices that are made by accident, the most frequent first.
+ACCIDENTAL_CHOICES = (
+    "aggregation",
+    "split",
+    "metric",
+    "pooling",
+    "text",
+    "scored_by",
+    "max_length",
+)
+
+
+def accident_rank(choice: str) -> int:
+    """The index of a choice in `ACCIDENTAL_CHOICES`; one more than the last for any other."""
+    if choice in ACCIDENTAL_CHOICES:
+        return ACCIDENTAL_CHOICES.index(choice)
+    return len(ACCIDENTAL_CHOICES)
+
+
+NEIGHBOURS_SHOWN = 8  # published numbers that differ in one choice
+
+
+def published_neighbours(
+    number: PublishedNumber, published_numbers: Iterable[PublishedNumber]
+) -> list[PublishedNumber]:
+    """Other published numbers of the encoder on the same tasks that differ in one choice.
+
+    They are in the order of `ACCIDENTAL_CHOICES`, with other choices last. Of equal
+    numbers with the same change, the first is taken.
+    """
+    # By the changed choice, its value and the score.
+    neighbours: dict[tuple[str, str, float], PublishedNumber] = {}
+    for candidate in published_numbers:
+        is_score = candidate.cell.row.statistic == "score"
+        if candidate.tasks != number.tasks or candidate is number or not is_score:
+            continue
+        changes = number.protocol.changes(candidate.protocol)
+        if len(changes) == 1 and candidate.is_of_encoder(number):
+            [(choice, value)] = changes.items()
+            key = (choice, value, candidate.cell.score)
+            neighbours.setdefault(key, candidate)
+    keys_in_order = sorted(neighbours, key=lambda key: accident_rank(key[0]))
+    return [neighbours[key] for key in keys_in_order[:NEIGHBOURS_SHOWN]]
+
+
+# A reader's numbers
+
+
+@dataclass(frozen=True)
+class ReportedNumber:
+    """A reader's number for a published one.
+
+    Attributes:
+        cell: The published number.
+        points: The reader's number, in points (x100).
+        decimals: How many decimals of a point the reader gave.
+        is_fraction: Whether the reader gave a fraction, 0.4729 for 47.29.
+    """
+
+    cell: PublishedCell
+    points: float
+    decimals: int
+    is_fraction: bool = False
+
+    @property
+    def gap(self) -> float:
+        """By how many points the reader's number is above the published one."""
+        return self.points - self.cell.score
+
+    def is_printed_as(self, number: PublishedNumber) -> bool:
+        """Whether a published number is equal to it."""
+        return equal_as_printed(self.points, self.decimals, number)
+
+
+def equal_as_printed(points: float, decimals: int, number: PublishedNumber) -> bool:
+    """Whether a published number is equal, to the decimals of the number that has fewer.
+
+    A number without decimals is equal to none: too many are within half a point.
+
+    Args:
+        points: A reader's number, in points.
+        decimals: How many decimals of a point the reader gave.
+        number: The published number.
+    """
+    if not decimals:
+        return False
+    half_unit = 0.5 * 10.0 ** -min(decimals, number.decimals)
+    difference = abs(number.cell.score - points)
+    return difference <= max(ROUNDING_DIFFERENCE, half_unit)
+
+
+COLUMN_AND_NUMBER = re.compile(r"([\w.-]+)=(.*)")
+REPORTED_DIGITS = re.compile(r"[-+]?\d+(\.\d+)?|[-+]?\.\d+")
+SMALLEST_SCORE = 5.0  # points; a reader's 0.61 for a higher score is 61
+
+
+def reported_numbers(
+    place: str, text: str, tables: Sequence[Table]
+) -> tuple[tuple[ReportedNumber, ...], tuple[str, ...]]:
+    """Read a reader's numbers for a published row.
+
+    Args:
+        place: `TABLE/ROW/COLUMN` for one number, or `TABLE/ROW` for several.
+        text: `47.29`, or `sts12=45.09,sts13=64.30`.
+        tables: All published tables.
+
+    Returns:
+        The numbers, and the names of columns that the row does not have.
+
+    Raises:
+        UsageError: There is no such row, none of its columns is named, or the text has
+            no numbers.
+    """
+    if "=" not in text:
+        if place.count("/") < 2:
+            raise UsageError(
+                f"--mine {text}: wanted COLUMN=NUMBER, as in sts12=45.09,sts13=64.30, or the "
+                f"column with the row: {place}/COLUMN"
+            )
+        return (_reported_number(published_cell(place, tables), text),), ()
+    row = "/".join(place.split("/")[:2])  # TABLE/ROW
+    numbers, unknown_columns = [], []
+    fault: UsageError | None = None
+    for column, number in columns_and_numbers(text):
+        try:
+            cell = published_cell(f"{row}/{column}", tables)
+        except UsageError as error:
+            fault = error
+            unknown_columns.append(column)
+        else:
+            numbers.append(_reported_number(cell, number))
+    if not numbers and fault is not None:
+        raise fault
+    return tuple(numbers), tuple(unknown_columns)
+
+
+def columns_and_numbers(text: str) -> Iterator[tuple[str, str]]:
+    """The columns and numbers of `sts12=45.09,sts13=64.30`, as they are typed.
+
+    Raises UsageError for a part without a column.
+    """
+    for part in text.split(","):
+        match = COLUMN_AND_NUMBER.fullmatch(part.strip())
+        if match is None:
+            raise UsageError(f"--mine {part}: wanted COLUMN=NUMBER, as in sts12=45.09")
+        yield match[1], match[2]
+
+
+def points_and_decimals(text: str, *, may_be_fraction: bool) -> tuple[float, int, bool]:
+    """A typed score in points, the decimals of a point that were typed, and if it was a fraction.
+
+    Raises UsageError for a text that is no number.
+    """
+    digits = text.strip().removesuffix("%")
+    if not REPORTED_DIGITS.fullmatch(digits):
+        raise UsageError(
+            f"--mine {digits}: wanted a number such as 47.29, found {digits!r}"
+        )
+    decimals = len(digits.partition(".")[2])
+    has_percent = digits != text.strip()
+    is_fraction = (
+        may_be_fraction
+        and not has_percent
+        and decimals >= 2
+        and abs(float(digits)) <= 1
+    )
+    if not is_fraction:
+        return float(digits), decimals, False
+    return round(float(digits) * 100, 6), decimals - 2, True
+
+
+def _reported_number(cell: PublishedCell, text: str) -> ReportedNumber:
+    """Read a reader's number: points (x100), or a fraction with two decimals or more.
+
+    Raises:
+        UsageError: The text is no number, or not a possible score of the cell's metric.
+    """
+    if cell.points is None:
+        points_and_decimals(text, may_be_fraction=False)
+        raise UsageError(f"--mine: {cell.id} is no score; choose another column")
+    points, decimals, is_fraction = points_and_decimals(
+        text, may_be_fraction=abs(cell.points) > SMALLEST_SCORE
+    )
+    lowest = 0 if cell.metric in ("accuracy", "auc") else -100
+    if not lowest <= points <= 100:
+        raise UsageError(f"--mine {text}: wanted a score x100, from {lowest} to 100")
+    return ReportedNumber(
+        cell=cell, points=points, decimals=decimals, is_fraction=is_fraction
+    )
+
+
+# A reader's numbers next to another row
+
+
+@dataclass(frozen=True, kw_only=True)
+class NumberPair:
+    """A reader's number, and the number that another row has for the same tasks.
+
+    Attributes:
+        reported: The reader's number.
+        published: The published number that the reader compares it with.
+        other: The number of the other row.
+    """
+
+    reported: ReportedNumber
+    published: PublishedNumber
+    other: PublishedNumber
+
+    @property
+    def is_equal(self) -> bool:
+        """Whether the other row prints the reader's number."""
+        return self.reported.is_printed_as(self.other)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComparedRow:
+    """A published row next to a reader's numbers, as far as it has their tasks."""
+
+    row: PublishedRow
+    pairs: tuple[NumberPair, ...]
+
+    @property
+    def changes(self) -> Mapping[str, str]:
+        """The choices in which the row differs from the row that the reader asks about.
+
+        Those that are made by accident come first.
+        """
+        changes: dict[str, str] = {}
+        for pair in self.pairs:
+            changes |= pair.published.protocol.changes(pair.other.protocol)
+        names = sorted(changes, key=accident_rank)
+        return {name: changes[name] for name in names}
+
+    @property
+    def equal(self) -> int:
+        """How many of the reader's numbers it prints."""
+        return sum(pair.is_equal for pair in self.pairs)
+
+    @property
+    def prints_most(self) -> bool:
+        """Whether it prints more than half of them."""
+        return 2 * self.equal > len(self.pairs)
+
+    @property
+    def misfits(self) -> tuple[str, ...]:
+        """The columns in which it does not print the reader's number."""
+        return tuple(
+            pair.reported.cell.column.id for pair in self.pairs if not pair.is_equal
+        )
+
+    @property
+    def unexplained(self) -> float:
+        """The mean difference of the reader's numbers from it, in points."""
+        return fmean(
+            abs(pair.reported.points - pair.other.cell.score) for pair in self.pairs
+        )
+
+    @property
+    def least_decimals(self) -> int:
+        """The fewest decimals of a point among the numbers that are equal."""
+        return min(
+            min(pair.reported.decimals, pair.other.decimals)
+            for pair in self.pairs
+            if pair.is_equal
+        )
+
+
+def compared_rows(
+    numbers: Sequence[ReportedNumber],
+    rows: Iterable[PublishedRow],
+    published_numbers: Mapping[str, PublishedNumber],
+) -> Iterator[ComparedRow]:
+    """The rows of one run that have at least half of a reader's tasks, next to his numbers."""
+    for row in rows:
+        pairs = []
+        for number in numbers:
+            published = published_numbers[number.cell.id]
+            other = row.numbers.get(published.tasks)
+            if other is not None:
+                pairs.append(
+                    NumberPair(reported=number, published=published, other=other)
+                )
+        if pairs and 2 * len(pairs) >= len(numbers) and row.is_of_one_run:
+            yield ComparedRow(row=row, pairs=tuple(pairs))

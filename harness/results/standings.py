@@ -1,0 +1,269 @@
+"""The standing of published numbers: which others print the same cell, and agree or do not.
+
+A standing is computed from the published tables alone, by joining their numbers with each
+other:
+
+* `confirmed`: another work prints the same cell with equal digits. A work is all tables
+  with one citation, unless they say who else measured; a quotation, or another table of
+  the same work, confirms nothing.
+* `contradicted`: another table prints the same cell with other digits.
+* `quoted`: the row is a quotation, and another work's row has its digits.
+* `same figures`: three or more figures of the row are those of another model.
+
+The same cell means the same method, tasks with their text form and split, metric and
+aggregation. Numbers over several runs have no standing, nor have rows that no method
+here reproduces, unless they are quotations: whether they are the same cell is not known.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from harness.results.numbers import (
+    COLUMNS_OF_A_MODEL,
+    PublishedNumber,
+    PublishedRow,
+    published_rows,
+    row_name,
+)
+from harness.results.verdict import TOLERANCES
+
+# The share of the common columns in which a quotation and its source are equal, at least.
+# Quotations have misprints.
+QUOTED_SHARE = 2 / 3
+DECIMALS_OF_PAPERS = 2  # of a number in points
+
+
+class StandingKind(StrEnum):
+    """What another published number says of one."""
+
+    CONFIRMED = "confirmed"
+    CONTRADICTED = "contradicted"
+    QUOTED = "quoted"
+    SAME_FIGURES = "same figures"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Standing:
+    """What another published number says of one.
+
+    Attributes:
+        kind: What it says.
+        other: The other number.
+        difference: The other number minus this one, in points.
+    """
+
+    kind: StandingKind
+    other: PublishedNumber
+    difference: float
+
+
+# The standings of numbers by their ids, of each number the surest first.
+Standings = Mapping[str, Sequence[Standing]]
+
+
+def standings_of(published_numbers: Iterable[PublishedNumber]) -> Standings:
+    """The standings of all numbers that have one."""
+    scores = [
+        number
+        for number in published_numbers
+        if number.cell.row.statistic == "score" and not number.cell.row.model_free
+    ]
+    rows = published_rows(scores)
+    found: dict[str, list[Standing]] = defaultdict(list)
+    for joined in (
+        _of_same_cells(scores),
+        _of_quotations(rows),
+        _of_other_models(rows),
+    ):
+        for number, standing in joined:
+            found[number.cell.id].append(standing)
+    return dict(found)
+
+
+def are_equal(first: PublishedNumber, second: PublishedNumber) -> bool:
+    """Whether two printed numbers are equal, to the digits of the one that has fewer.
+
+    Numbers with more than two decimals are held to the tolerance of an exact verdict.
+    """
+    return _distance(first, second) <= max(_half_unit(first, second), TOLERANCES.exact)
+
+
+def contradict(first: PublishedNumber, second: PublishedNumber) -> bool:
+    """Whether two printed numbers of one cell cannot both be right.
+
+    Numbers with more than two decimals may differ as two processors do.
+    """
+    half_unit = _half_unit(first, second)
+    if min(first.decimals, second.decimals) > DECIMALS_OF_PAPERS:
+        half_unit = TOLERANCES.match
+    return _distance(first, second) > half_unit
+
+
+def _distance(first: PublishedNumber, second: PublishedNumber) -> float:
+    """By how many points two numbers differ, without errors of binary fractions."""
+    return abs(round(first.cell.score - second.cell.score, 9))
+
+
+def _half_unit(first: PublishedNumber, second: PublishedNumber) -> float:
+    """Half a unit of the last digit of the number that has fewer decimals."""
+    return 0.5 * 10.0 ** -min(first.decimals, second.decimals)
+
+
+def _standing(
+    kind: StandingKind, number: PublishedNumber, other: PublishedNumber
+) -> tuple[PublishedNumber, Standing]:
+    """A number with what another one says of it."""
+    difference = round(other.cell.score - number.cell.score, 9)
+    return number, Standing(kind=kind, other=other, difference=difference)
+
+
+def work_of(number: PublishedNumber) -> str:
+    """The work that a number is of: who measured it, or the citation of its table."""
+    table = number.cell.table
+    return table.work or table.cite
+
+
+# The same cell in several tables
+
+
+def _of_same_cells(
+    numbers: Iterable[PublishedNumber],
+) -> Iterator[tuple[PublishedNumber, Standing]]:
+    """Numbers that another table confirms or contradicts.
+
+    Quotations are left out, since they say nothing of their own. Of several tables of
+    another work the first counts.
+    """
+    cells: dict[tuple[object, ...], list[PublishedNumber]] = defaultdict(list)
+    for number in numbers:
+        cell = number.cell
+        if cell.method and not number.cell.row.quoted:
+            key = (cell.method, cell.tasks, cell.metric, number.protocol.aggregation)
+            cells[key].append(number)
+    for same_cell in cells.values():
+        for number in same_cell:
+            yield from _of_others(number, same_cell)
+
+
+def _of_others(
+    number: PublishedNumber, same_cell: Iterable[PublishedNumber]
+) -> Iterator[tuple[PublishedNumber, Standing]]:
+    """What other tables say of a number: first those that confirm it."""
+    works_that_confirm: set[str] = set()
+    contradictions: dict[tuple[str, float], PublishedNumber] = {}
+    for other in same_cell:
+        work = work_of(other)
+        is_own_row = row_name(other.cell) == row_name(number.cell)
+        if is_own_row:
+            continue
+        if contradict(number, other):
+            contradictions.setdefault((work, other.cell.score), other)
+        elif not are_equal(number, other):
+            continue
+        elif work != work_of(number) and work not in works_that_confirm:
+            works_that_confirm.add(work)
+            yield _standing(StandingKind.CONFIRMED, number, other)
+    for other in contradictions.values():
+        yield _standing(StandingKind.CONTRADICTED, number, other)
+
+
+# Quotations
+
+
+def _of_quotations(
+    rows: Sequence[PublishedRow],
+) -> Iterator[tuple[PublishedNumber, Standing]]:
+    """The numbers of quotations, with those of the row that they are quoted from."""
+    originals = [row for row in rows if not row.first.cell.row.quoted]
+    for row in rows:
+        if not row.first.cell.row.quoted:
+            continue
+        source = _source_of_quotation(row, originals)
+        if source is None:
+            continue
+        for tasks, number in row.numbers.items():
+            original = source.numbers.get(tasks)
+            if original is None:
+                continue
+            if not contradict(number, original):
+                yield _standing(StandingKind.QUOTED, number, original)
+            else:
+                yield _standing(StandingKind.CONTRADICTED, number, original)
+
+
+def _source_of_quotation(
+    row: PublishedRow, originals: Iterable[PublishedRow]
+) -> PublishedRow | None:
+    """The row of another work that has most of a quotation's digits; None without one."""
+    best_row, most_equal = None, 0
+    for original in originals:
+        if work_of(original.first) == work_of(row.first):
+            continue
+        common = row.numbers.keys() & original.numbers.keys()
+        equal = sum(
+            are_equal(row.numbers[tasks], original.numbers[tasks]) for tasks in common
+        )
+        least = max(
+            QUOTED_SHARE * len(common), min(COLUMNS_OF_A_MODEL, len(row.numbers))
+        )
+        if equal >= least and equal > most_equal:
+            best_row, most_equal = original, equal
+    return best_row
+
+
+# Figures of another model
+
+
+def _of_other_models(
+    rows: Sequence[PublishedRow],
+) -> Iterator[tuple[PublishedNumber, Standing]]:
+    """The numbers of rows that have three or more figures of another model.
+
+    Both rows have a method here, so that they are known to be of two encoders, and have two
+    decimals or more.
+    """
+    rows_by_figure: dict[tuple[object, ...], list[int]] = defaultdict(list)
+    for place, row in enumerate(rows):
+        if row.first.cell.method and not row.first.cell.row.quoted:
+            for tasks, number in row.numbers.items():
+                if number.decimals >= 2 and not number.is_average:
+                    for key in _figure_keys(tasks, number):
+                        rows_by_figure[key].append(place)
+    for place, row in enumerate(rows):
+        equal_columns: Counter[int] = Counter()
+        for tasks, number in row.numbers.items():
+            if place in rows_by_figure.get(_figure_keys(tasks, number)[0], ()):
+                near_rows = set()
+                for key in _figure_keys(tasks, number):
+                    near_rows.update(rows_by_figure[key])
+                equal_columns.update(near_rows)
+        for other_place, count in equal_columns.items():
+            other_row = rows[other_place]
+            if count < COLUMNS_OF_A_MODEL or row.first.is_of_encoder(other_row.first):
+                continue
+            yield from _same_figures(row, other_row)
+
+
+def _figure_keys(tasks: object, number: PublishedNumber) -> list[tuple[object, ...]]:
+    """The keys under which a figure is found, whichever way it was rounded."""
+    hundredths = round(number.cell.score * 100)
+    metric = number.cell.metric
+    return [(tasks, metric, hundredths + step) for step in (0, -1, 1)]
+
+
+def _same_figures(
+    row: PublishedRow, other_row: PublishedRow
+) -> Iterator[tuple[PublishedNumber, Standing]]:
+    """The numbers of a row that are equal to another's, if they are three or more."""
+    equal = []
+    for tasks, number in row.numbers.items():
+        other = other_row.numbers.get(tasks)
+        if other is not None and not number.is_average and are_equal(number, other):
+            equal.append((number, other))
+    if len(equal) >= COLUMNS_OF_A_MODEL:
+        for number, other in equal:
+            yield _standing(StandingKind.SAME_FIGURES, number, other)

@@ -1,0 +1,153 @@
+"""The standing of published numbers, and whose numbers a reader has."""
+
+import json
+
+import pytest
+from committed import FOLDER
+
+from harness.core.errors import DataError, UsageError
+from harness.report.standings import owners_in_words, standing_in_words
+from harness.results.owners import owners_of, read_figures
+from harness.results.standings import StandingKind, work_of
+
+STANDINGS = FOLDER.standings
+NUMBERS = FOLDER.published_numbers
+
+
+def words_of(name):
+    return [standing_in_words(standing) for standing in STANDINGS.get(name, ())]
+
+
+# Looked up in the sources of both numbers.
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        (
+            "mteb.0-0-2/simcse-sup-bert-base/sts13",
+            [
+                "confirmed by simcse.readme-example/"
+                "sup-simcse-bert-base-uncased-pooler-cls-mode-test"
+            ],
+        ),
+        (
+            "bert-flow.t8/bert-nli-large/sts-b",
+            ["contradicted by bert-flow.readme/bert-large-nli: 77.80 (+0.54)"],
+        ),
+        (
+            "ct.readme/bert-base-ct/sts-b-spearman",
+            ["contradicted by simcse.t5/ct-bert-base: 74.31 (+1.00)"],
+        ),
+        (
+            "bert-whitening.t1/bert-base-flow-nli-quoted/sts-b",
+            ["quoted from bert-flow.t2/bert-base-flow-nli"],
+        ),
+        (
+            "bert-flow.t2/bert-cls-vector-quoted/sts16",
+            ["contradicted by sbert.t1/bert-cls-vector: 38.08 (+0.05)"],
+        ),
+        (
+            "mteb.1/snowflake-arctic-embed-m-v1-5/sts13",
+            ["contradicted by mteb.cards/snowflake-arctic-embed-m-v1-5: 82.67 (+9.00)"],
+        ),
+        ("simcse.t5/simcse-roberta-base-unsup/sts12", []),
+    ],
+)
+def test_a_number_has_the_standing_that_its_sources_give_it(name, words):
+    assert words_of(name) == words
+
+
+def test_a_model_with_anothers_figures_is_named():
+    words = words_of("mteb.1/slx-v0-1/sts-b")
+    assert "same figures as all-MiniLM-L6-v2, mteb.0-0-2/minilm" in words
+
+
+def test_most_numbers_that_are_printed_twice_have_a_standing():
+    assert len(STANDINGS) >= 500
+
+
+def test_a_standing_is_between_numbers_of_one_metric_and_the_same_tasks():
+    for name, standings in STANDINGS.items():
+        number = NUMBERS[name]
+        for standing in standings:
+            other = standing.other
+            assert number.tasks == other.tasks, name
+            assert number.protocol.metric == other.protocol.metric, name
+            difference = other.cell.score - number.cell.score
+            assert standing.difference == pytest.approx(difference, abs=1e-8), name
+            if standing.kind is StandingKind.CONFIRMED:
+                assert work_of(number) != work_of(other), name
+                assert not (number.cell.row.quoted or other.cell.row.quoted), name
+            if number.cell.row.quoted or standing.kind is StandingKind.SAME_FIGURES:
+                continue
+            assert number.cell.method == other.cell.method, name
+            assert number.cell.tasks == other.cell.tasks, name
+
+
+def test_numbers_over_several_runs_have_no_standing():
+    for name in STANDINGS:
+        assert NUMBERS[name].cell.row.statistic == "score"
+
+
+# Whose numbers
+
+
+def owners(mine):
+    figures = read_figures(mine)
+    return owners_of(figures, NUMBERS.values()), len(figures)
+
+
+def test_three_figures_name_the_model_and_its_copies():
+    lines = owners_in_words(*owners("sts12=72.37,sts13=80.60,sts-b=82.03"))
+    assert lines[0] == "Ambiguous: rows of several models have these numbers."
+    assert lines[1] == "3 of 3: all-MiniLM-L6-v2 (minilm.mean), mteb.0-0-2/minilm"
+    assert any("mteb.1/slx-v0-1" in line for line in lines)
+
+
+def test_figures_of_no_row_have_no_owner():
+    assert owners_in_words(*owners("sts12=1.23,sts13=4.56")) == [
+        "No published row has these numbers."
+    ]
+
+
+@pytest.mark.parametrize("moved", [0.1, 0.2, 0.3])
+def test_rows_that_are_moved_have_no_false_owner(moved):
+    for row in {number.cell.row.id: number for number in NUMBERS.values()}.values():
+        table, values = row.cell.table, row.cell.row.values
+        columns = [column for column in table.columns if column.id in values][:4]
+        scores = [table.cell(row.cell.row, column).points for column in columns]
+        if len(columns) < 4 or None in scores:
+            continue
+        mine = ",".join(
+            f"{column.id}={points + moved * (-1) ** place:.2f}"
+            for place, (column, points) in enumerate(zip(columns, scores, strict=True))
+        )
+        assert owners(mine)[0] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("mine.csv", "STS12,STS13,STSBenchmark\n72.37,80.60,82.03\n"),
+        (
+            "STS12.json",
+            json.dumps(
+                {
+                    "task_name": "STS12",
+                    "scores": {"test": [{"cosine_spearman": 0.7236899999}]},
+                }
+            ),
+        ),
+    ],
+)
+def test_figures_are_read_from_files(tmp_path, name, text):
+    (tmp_path / name).write_text(text)
+    found, _ = owners(str(tmp_path / name))
+    assert found[0].row.first.cell.method == "minilm.mean"
+
+
+def test_a_file_without_figures_and_a_repeated_column_are_refused(tmp_path):
+    (tmp_path / "empty.csv").write_text("name\nsomething\n")
+    with pytest.raises(DataError, match="Spearman correlations"):
+        read_figures(str(tmp_path / "empty.csv"))
+    with pytest.raises(UsageError, match="one number a column"):
+        read_figures("sts12=1.0,STS12=2.0")
