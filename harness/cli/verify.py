@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
 from importlib.metadata import version as version_of
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from harness.cli import options as opt
+from harness.core.digests import digest_of
 from harness.core.errors import AssetMissing, UsageError
 from harness.core.files import file_name, make_folder, write_atomically
 from harness.core.json_text import parse_json
@@ -24,6 +27,7 @@ from harness.core.types import Method
 from harness.encoders.checkpoint import MODULES_FILE
 from harness.evaluation.variants import VariantScores
 from harness.evaluation.verification import Explainer, check_claims
+from harness.registry import Registry
 from harness.report.card_check import (
     models_page,
     verification_facts,
@@ -37,6 +41,8 @@ from harness.results.checked_claims import Verification
 from harness.tasks.loader import TaskLoader
 from harness.transforms.pooling import NATIVE, Native
 
+# The programs whose versions a verification for a pull request states.
+PROGRAMS = ("sentence-embedding-harness", "torch", "transformers", "tokenizers")
 MODELS_PAGE = "README.md"  # the page of all models, in the folder of verifications
 
 MostEncodings = Annotated[
@@ -102,22 +108,23 @@ def verify_command(
         make_folder(output, "--output", to_write=True)
     statuses = []
     for name in model:
-        earlier_status = _earlier_status(output, name)
+        # One resolver for each model, since two folders may have the same name.
+        resolver = Resolver.from_options(folders.places(), encoder or [])
+        search_options = {"search": search, "encodings": encodings}
+        key = _key_of_answer(name, resolver, claims or [], search_options)
+        earlier_status = _earlier_status(output, name, key)
         if earlier_status is not None:
             opt.note(f"{name}: done before ({output})")
             statuses.append(earlier_status)
             continue
-        # One resolver for each model, since two folders may have the same name.
-        resolver = Resolver.from_options(folders.places(), encoder or [])
         verification = _verify_model(
             name, resolver, claims or [], search=search, most_encodings=encodings
         )
         statuses.append(verification.exit_status)
         if output is not None:
-            _write_facts(output, verification)
+            _write_facts(output, verification, key)
+            _write_models_page(output)
         _print_verification(verification, markdown=markdown, as_json=as_json)
-    if output is not None:
-        _write_models_page(output)
     raise typer.Exit(opt.worst_status(statuses))
 
 
@@ -162,6 +169,11 @@ def _verify_model(
         claims=checked_claims,
         faults=faults,
         weights=str(identity.digests.get("weights", "")),
+        data=_data_digests(
+            {each.claim.task for each in checked_claims if each.verdict},
+            loader,
+            resolver.registry,
+        ),
         has_card=(folder / CARD_FILE).is_file(),
     )
 
@@ -187,8 +199,9 @@ def _print_verification(
     if as_json:
         opt.say(json.dumps(verification_facts(verification)))
     elif markdown:
-        version = version_of("sentence-embedding-harness")
-        opt.say(verification_markdown(verification, version))
+        versions = {name: version_of(name) for name in PROGRAMS}
+        today = datetime.now(UTC).date().isoformat()
+        opt.say(verification_markdown(verification, versions, today))
     else:
         opt.say(verification_text(verification, opt.terminal_width()))
 
@@ -197,30 +210,74 @@ def _print_verification(
 
 
 def _facts_file(output: Path, model: str) -> Path:
-    """The file of a model's verification."""
-    return output / f"{file_name(model)}.json"
+    """The file of a model's verification, which `ls` shows also for a model `./made`."""
+    return output / f"{file_name(model.lstrip('./'))}.json"
 
 
-def _earlier_status(output: Path | None, model: str) -> int | None:
+def _key_of_answer(
+    model: str,
+    resolver: Resolver,
+    claim_files: Sequence[Path],
+    options: Mapping[str, Any],
+) -> str:
+    """The digest of all that a verification depends on: claims, weights, data, options, version.
+
+    It is empty for a model that is not on this machine.
+    """
+    try:
+        method = own_method(resolver.method(model), resolver)
+        folder = resolver.places.encoder(method.encoder.member(0))
+    except AssetMissing:
+        return ""
+    claims, faults = claims_of_model(folder, resolver.registry, claim_files)
+    loader = TaskLoader(resolver.places, resolver.registry.corpora)
+    tasks = {claim.task for claim in claims if not claim.why_not}
+    return digest_of(
+        {
+            "version": version_of("sentence-embedding-harness"),
+            "method": method.identity,
+            "weights": dict(resolver.places.identify(method.encoder, folder).digests),
+            "claims": [repr(claim) for claim in claims],
+            "faults": list(faults),
+            "data": _data_digests(tasks, loader, resolver.registry),
+            "options": dict(options),
+        }
+    )
+
+
+def _data_digests(
+    tasks: Iterable[str], loader: TaskLoader, registry: Registry
+) -> dict[str, str]:
+    """The digest of the pairs of each task that is on this machine."""
+    digests = {}
+    for name in sorted(tasks):
+        with suppress(AssetMissing):
+            digests[name] = loader.texts(registry.tasks[name]).digests["data"]
+    return digests
+
+
+def _earlier_status(output: Path | None, model: str, key: str) -> int | None:
     """The exit status of a model that an earlier call has verified; None to verify it now.
 
-    A model with something missing (status 3), or whose file is not whole, is verified
-    again.
+    A model is verified again if its answer has another key, if something was missing
+    (status 3), or if its file is not whole.
     """
-    if output is None or not _facts_file(output, model).is_file():
+    if output is None or not key or not _facts_file(output, model).is_file():
         return None
     try:
         facts = parse_json(_facts_file(output, model).read_bytes())
     except ValueError:
         return None
-    if not isinstance(facts, dict) or facts.get("exit_status") not in (0, 1):
+    is_same = isinstance(facts, dict) and facts.get("key") == key
+    if not is_same or facts.get("exit_status") not in (0, 1):
         return None
     return int(facts["exit_status"])
 
 
-def _write_facts(output: Path, verification: Verification) -> None:
+def _write_facts(output: Path, verification: Verification, key: str) -> None:
     """Write the file of a model's verification."""
-    text = json.dumps(verification_facts(verification), indent=1)
+    facts = {**verification_facts(verification), "key": key}
+    text = json.dumps(facts, indent=1)
     path = _facts_file(output, verification.model)
     write_atomically(path, f"{text}\n".encode())
 

@@ -7,7 +7,7 @@ from, and why other claims were not checked. `models_page` compares many models.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from harness.core.terminal import text_table
@@ -56,17 +56,27 @@ def verification_text(verification: Verification, width: int | None = None) -> s
         parts.append("\n".join([NOT_CHECKED, *lines]))
     if verification.faults:
         parts.append("\n".join(verification.faults))
-    if not verification.claims:
+    if not verification.claims and not verification.faults:
         parts.append(_where_to_find_numbers(verification))
     return "\n\n".join(parts)
 
 
-def verification_markdown(verification: Verification, version: str) -> str:
+# The line of mteb's checklist for a model that verified numbers are for.
+REPRODUCED = (
+    "I reproduced results from the original paper (if applicable) on at least one benchmark, and "
+    "I am including the results in the PR description."
+)
+
+
+def verification_markdown(
+    verification: Verification, versions: Mapping[str, str], date: str
+) -> str:
     """A verification for a pull request or a discussion on the hub.
 
     Args:
         verification: The checked claims of a model.
-        version: The version of the harness.
+        versions: The versions of the programs that measured, by name.
+        date: The day, as in 2026-11-28.
     """
     summary = _claims_summary(verification)
     parts = [f"### {escape(verification.model)}", f"{summary[0].upper()}{summary[1:]}."]
@@ -81,12 +91,33 @@ def verification_markdown(verification: Verification, version: str) -> str:
     if reasons:
         lines = [f"* {escape(reason)}" for reason in reasons]
         parts.append("\n".join([NOT_CHECKED, "", *lines]))
+    programs = ", ".join(f"{name} {version}" for name, version in versions.items())
     parts.append(
-        f"Measured with `harness verify`, sentence-embedding-harness {version}, under the model's "
-        "own modules and prompts. `exact` means equal to the printed digits or within 0.005 "
-        "points, `match` within 0.05, `close` within 0.5."
+        f"Measured on {date} with `harness verify`, under the model's own modules and prompts "
+        f"({programs}). `exact` means equal to the printed digits or within 0.005 points, `match` "
+        "within 0.05, `close` within 0.5."
     )
+    if verification.weights:
+        lines = [f"* weights: sha256 `{verification.weights}`"]
+        for task, digest in verification.data.items():
+            lines.append(f"* pairs of {task}: sha256 `{digest}`")
+        for name, revision in _revisions(verification).items():
+            lines.append(f"* {escape(name)} of the claims: revision `{revision}`")
+        parts.append("\n".join(lines))
+    box = "x" if any(claim.holds for claim in verification.checked) else " "
+    parts.append(f"- [{box}] {REPRODUCED}")
     return "\n\n".join(parts) + "\n"
+
+
+def _revisions(verification: Verification) -> dict[str, str]:
+    """The revisions of data sets that checked claims state, by the data set's name."""
+    revisions = {}
+    for checked in verification.checked:
+        statement = checked.claim.statement
+        if statement.revision:
+            name = statement.data_set or statement.data_set_id
+            revisions[name] = statement.revision
+    return revisions
 
 
 def _claims_summary(verification: Verification) -> str:
@@ -95,6 +126,9 @@ def _claims_summary(verification: Verification) -> str:
         return "its files claim no number"
     holding = sum(claim.holds for claim in verification.checked)
     checked = len(verification.checked)
+    if not checked:
+        claims = number_of(len(verification.claims), "claim")
+        return f"none of its {claims} could be checked"
     summary = f"{holding} of {number_of(checked, 'checked claim')} hold"
     unchecked = len(verification.claims) - checked
     if unchecked:
@@ -122,7 +156,7 @@ def _claim_row(checked: CheckedClaim) -> list[str]:
     if checked.verdict is not None:
         verdict = str(checked.verdict.state)
         if checked.verdict.difference is not None:
-            difference = f"{checked.verdict.difference:+.4f}"
+            difference = f"{round(checked.verdict.difference, 4) + 0.0:+.4f}"
     return [
         _task_in_words(checked),
         checked.claim.statement.metric,
@@ -142,9 +176,12 @@ def _claimed_number(checked: CheckedClaim) -> str:
 
 
 def _task_in_words(checked: CheckedClaim) -> str:
-    """The data set and the split as the claim states them."""
-    statement = checked.claim.statement
-    return f"{statement.data_set or statement.data_set_id} {statement.split}".strip()
+    """The data set and the split as the claim states them; the task, if there are two of them."""
+    claim, statement = checked.claim, checked.claim.statement
+    words = [statement.data_set or statement.data_set_id, statement.split]
+    if claim.or_task:
+        words.append(f"({claim.task})")
+    return " ".join(word for word in words if word)
 
 
 def _followed_up(verification: Verification) -> list[str]:

@@ -9,6 +9,7 @@ Numbers keep their printed digits throughout, since a verdict depends on them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -156,6 +157,11 @@ def _model_index(path: Path, text: str) -> list[Any]:
     from huggingface_hub.repocard import REGEX_YAML_BLOCK
 
     block = REGEX_YAML_BLOCK.search(text)
+    if block is None and re.search(r"^model-index:", text, re.MULTILINE):
+        raise DataError(
+            f"{path}: wanted model-index in front matter, which is the first of the file, between "
+            "two lines of ---; found it elsewhere"
+        )
     if block is None:
         return []
     front_matter = _parse_yaml(path, block.group(2))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from decimal import Decimal, InvalidOperation
 from functools import cache
 from pathlib import Path
@@ -50,6 +50,10 @@ class DataSet:
         tasks: For each split, the task here that holds its pairs.
         id: The data set's repository on the hub.
         revisions: The commits of this repository that hold the pairs of the tasks here.
+        older_revisions: What is known of other commits, in words.
+        or_tasks: The tasks that a name without a repository may mean as well, by split.
+        configs: The subsets that hold the pairs of the tasks here, where not all do.
+        why_not: Why nothing here measures it, where nothing does.
         is_guess: Whether the name may also mean other pairs. Then a claim on it can be
             confirmed, but a difference does not refute it.
     """
@@ -58,6 +62,10 @@ class DataSet:
     tasks: Mapping[str, str]
     id: str = ""
     revisions: tuple[str, ...] = ()
+    older_revisions: Mapping[str, str] = field(default_factory=dict)
+    or_tasks: Mapping[str, str] = field(default_factory=dict)
+    configs: tuple[str, ...] = ()
+    why_not: str = ""
     is_guess: bool = False
 
 
@@ -76,6 +84,8 @@ class CardClaim:
     Attributes:
         statement: The number and its names, as the source has them.
         task: The task here that holds its pairs; empty where nothing here measures it.
+        or_task: Another task that may hold its pairs, where its source does not say which;
+            empty where it does.
         similarity: The similarity function: cosine, dot, euclidean, manhattan, or
             `best`.
         correlation: Spearman's or Pearson's.
@@ -89,6 +99,7 @@ class CardClaim:
 
     statement: Statement
     task: str = ""
+    or_task: str = ""
     similarity: str = COSINE
     correlation: str = "spearman"
     readings: tuple[str, ...] = ()
@@ -162,10 +173,17 @@ def interpret(statement: Statement, registry: Registry) -> CardClaim:
         why_not = f"not in the hub's form ({statement.source})"
         return replace(claim, why_not=why_not)
     data_set = _data_set(statement, registry)
+    named = _data_set_of_name(statement.data_set)
+    is_of_mteb = statement.data_set.startswith("MTEB ")
+    if data_set and named and is_of_mteb and named.tasks != data_set.tasks:
+        why_not = f"its name is {statement.data_set}, its id {statement.data_set_id}"
+        return replace(claim, why_not=why_not)
     if data_set is None:
         task_type = f" ({statement.task_type})" if statement.task_type else ""
         return replace(claim, why_not=f"no task here{task_type}")
-    if statement.config not in KNOWN_CONFIGS:
+    if data_set.why_not:
+        return replace(claim, why_not=data_set.why_not)
+    if statement.config not in (data_set.configs or KNOWN_CONFIGS):
         why_not = f"no task here for the subset {statement.config}"
         return replace(claim, why_not=why_not)
     task = _task_of_split(data_set, statement.split)
@@ -184,11 +202,21 @@ def interpret(statement: Statement, registry: Registry) -> CardClaim:
     return replace(
         claim,
         task=task,
+        or_task=_or_task(data_set, statement),
         similarity=similarity,
         correlation=correlation,
         readings=readings,
         doubt=_doubt(data_set, statement),
     )
+
+
+def _or_task(data_set: DataSet, statement: Statement) -> str:
+    """Another task that a statement without a repository and a commit may mean; empty without."""
+    if statement.data_set_id.lower() not in ("", statement.data_set.lower()):
+        return ""
+    if statement.revision not in ("", "None"):
+        return ""
+    return data_set.or_tasks.get(statement.split or "test", "")
 
 
 def _data_set(statement: Statement, registry: Registry) -> DataSet | None:
@@ -198,17 +226,32 @@ def _data_set(statement: Statement, registry: Registry) -> DataSet | None:
     `sick-r` holds the pairs of one split, mteb's SICK-R those of all.
     """
     for data_set in data_sets():
-        if data_set.id and data_set.id == statement.data_set_id:
+        id_without_owner = data_set.id.rpartition("/")[2]
+        if data_set.id and statement.data_set_id in (data_set.id, id_without_owner):
             return data_set
-    # "MTEB STS12 (en)" is STS12.
-    name = re.sub(r"^MTEB\s+|\s*\(.*\)$", "", statement.data_set).strip()
+    name = _name_of_data_set(statement.data_set)
     if statement.data_set_id.startswith(OWN_DATA_SETS):
         name = statement.data_set_id.removeprefix(OWN_DATA_SETS)
     if name in registry.tasks:
         scored_split = "+".join(registry.tasks[name].scored)
         return DataSet(name=name, tasks={"": name, scored_split: name})
+    return _data_set_of_name(name)
+
+
+def _name_of_data_set(text: str) -> str:
+    """The name in a card's text: "MTEB STS12 (en)" is STS12, `sts-dev-768` is `sts-dev`.
+
+    Trainers of sentence-transformers put the kept dimensions behind the name.
+    """
+    name = re.sub(r"^MTEB\s+|\s*\(.*\)$", "", text).strip()
+    return re.sub(r"^(sts.*)-\d{2,4}$", r"\1", name)
+
+
+def _data_set_of_name(text: str) -> DataSet | None:
+    """The data set that a card's text names; None for an unknown one."""
+    name = _name_of_data_set(text).lower().replace(" ", "-")
     for data_set in data_sets():
-        if data_set.name.lower() == name.lower().replace(" ", "-"):
+        if data_set.name == text or data_set.name.lower() == name:
             return data_set
     return None
 
@@ -310,6 +353,9 @@ def _doubt(data_set: DataSet, statement: Statement) -> str:
     if statement.data_set_id.lower().removeprefix(OWN_DATA_SETS) not in known_ids:
         return f"the pairs of {statement.data_set_id!r} are not known here"
     known_revisions = ("", "None", *data_set.revisions, *tasks)
+    for revision, difference in data_set.older_revisions.items():
+        if statement.revision and revision.startswith(statement.revision):
+            return difference
     if data_set.revisions and statement.revision not in known_revisions:
         return f"its pairs are of revision {statement.revision[:12]}, which is not known here"
     return ""

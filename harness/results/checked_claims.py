@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from harness.core.errors import AssetMissing
@@ -42,9 +42,7 @@ def nearest_reading(claim: CardClaim, measured: float) -> str:
     return min(claim.readings, key=lambda reading: abs(float(reading) - measured))
 
 
-def gives(
-    claim: CardClaim, measured: float | None, tolerance: float = SAME_DIGITS
-) -> bool:
+def gives(claim: CardClaim, measured: float | None, tolerance: float) -> bool:
     """Whether a score has the printed digits of a claim, or differs by the tolerance at most.
 
     Args:
@@ -154,6 +152,7 @@ class Verification:
         claims: Every claim.
         faults: A line for each file that could not be read.
         weights: The digest of its weights.
+        data: The digest of the pairs of each task that was measured.
         has_card: Whether there is a card in its folder.
     """
 
@@ -162,6 +161,7 @@ class Verification:
     claims: tuple[CheckedClaim, ...] = ()
     faults: tuple[str, ...] = ()
     weights: str = ""
+    data: Mapping[str, str] = field(default_factory=dict)
     has_card: bool = True
 
     @property

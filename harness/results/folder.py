@@ -15,12 +15,13 @@ from pathlib import Path
 import numpy as np
 
 from harness.core.arrays import Float
+from harness.core.toml import read_rows, read_typed
 from harness.core.types import Record
 from harness.registry import Registry, load_registry
 from harness.results import conformance
-from harness.results.causes import Causes
+from harness.results.causes import Causes, read_causes
 from harness.results.claim_tests import ClaimResult, ClaimTests
-from harness.results.claims import Claims
+from harness.results.claims import Claims, read_claims
 from harness.results.comparisons import Comparisons, read_comparisons
 from harness.results.diagnosis import Diagnosis, diagnose
 from harness.results.effects import Effect, measured_effects, measured_scores
@@ -28,8 +29,13 @@ from harness.results.encoder_sizes import EncoderSize, sizes_of_encoders
 from harness.results.explain import Explanation, explain, protocol_of_task
 from harness.results.index import CellName, Results
 from harness.results.intervals import Intervals, read_intervals
-from harness.results.layout import is_packaged, papers_of, reading_order
-from harness.results.literature import Literature
+from harness.results.layout import (
+    QUESTIONS,
+    REHEARSAL,
+    is_packaged,
+    papers_of,
+    reading_order,
+)
 from harness.results.numbers import (
     PublishedNumber,
     ReportedNumber,
@@ -37,7 +43,12 @@ from harness.results.numbers import (
     reported_numbers,
 )
 from harness.results.published import PublishedCell, Table
-from harness.results.questions import Rehearsal, Search, Trap
+from harness.results.published_tables import (
+    load_tables,
+    published_cell,
+    published_table,
+)
+from harness.results.questions import Rehearsal, Search, Trap, read_searches
 from harness.results.records import Cell
 from harness.results.reproduction import (
     Reproduction,
@@ -48,7 +59,7 @@ from harness.results.reproduction import (
 from harness.results.same_files import add_registered_ids
 from harness.results.standings import Standings, standings_of
 from harness.results.store import Store
-from harness.results.threads import Thread
+from harness.results.threads import Thread, read_threads
 
 # The reader's numbers for which the effects of other choices are looked at; each takes a
 # third of a second.
@@ -66,8 +77,6 @@ class ResultsFolder:
         folders: The folders whose records are read, by default the `reading_order` of
             the folder. The records of a method on a task, of all seeds, are read from
             the first folder that has one.
-        literature: The published tables, questions and references, if they were read
-            before; then `papers` is not read.
     """
 
     def __init__(
@@ -77,20 +86,18 @@ class ResultsFolder:
         papers: Path | None = None,
         *,
         folders: Sequence[Path] | None = None,
-        literature: Literature | None = None,
     ) -> None:
         self.path = path
         self.registry = registry or load_registry()
         self.folders = tuple(reading_order(path) if folders is None else folders)
-        self.literature = literature or Literature(
-            papers or papers_of(path), self.registry
-        )
+        self.papers = papers or papers_of(path)
+        self.questions = self.papers.parent / QUESTIONS
         self.store = Store(path)
         self._reproductions: dict[str, Mapping[str, Reproduction]] = {}
 
     def reopen(self, path: Path) -> ResultsFolder:
-        """A folder whose records are read anew, with the literature that was read here."""
-        return ResultsFolder(path, self.registry, literature=self.literature)
+        """A folder whose files are read anew, with the published tables of this one."""
+        return ResultsFolder(path, self.registry, self.papers)
 
     # Records
 
@@ -171,70 +178,63 @@ class ResultsFolder:
         """The records, where copies of registered encoders are also under the registered ids."""
         return add_registered_ids(self.records, self.registry)
 
-    # The literature
+    # What people wrote: published tables, claims, references, questions of pages
 
-    @property
-    def papers(self) -> Path:
-        """The folder of the published tables."""
-        return self.literature.papers
-
-    @property
-    def questions(self) -> Path:
-        """The folder of the questions that pages answer."""
-        return self.literature.questions
-
-    @property
+    @cached_property
     def tables(self) -> tuple[Table, ...]:
         """The published tables."""
-        return self.literature.tables
+        return load_tables(self.papers, self.registry)
 
     def table(self, name: str) -> Table:
         """The published table of that id. Raises UsageError, which offers the nearest ones."""
-        return self.literature.table(name)
+        return published_table(name, self.tables)
 
     def cell(self, name: str) -> PublishedCell:
         """The published cell TABLE/ROW/COLUMN. Raises UsageError, which offers the nearest ones."""
-        return self.literature.cell(name)
+        return published_cell(name, self.tables)
 
-    @property
+    @cached_property
     def claims(self) -> Claims | None:
         """The claims of the papers; None where none are written."""
-        return self.literature.claims
+        path = self.questions / "claims.toml"
+        return read_claims(path, self.tables) if path.exists() else None
 
-    @property
+    @cached_property
     def references(self) -> tuple[conformance.Reference, ...]:
         """The scores that other programs gave, by file name."""
-        return self.literature.references
+        return conformance.read_references(self.papers.parent)
 
-    @property
+    @cached_property
     def trials(self) -> conformance.Trials:
         """The trainings that were measured here for references, by command."""
-        return self.literature.trials
+        return conformance.read_trials(self.papers.parent)
 
-    @property
+    @cached_property
     def causes(self) -> Causes:
         """The curated causes of different numbers."""
-        return self.literature.causes
+        return read_causes(self.questions / "causes.toml")
 
-    @property
+    @cached_property
     def threads(self) -> Sequence[Thread]:
         """Public threads of people who could not reproduce a number."""
-        return self.literature.threads
+        return read_threads(self.questions / "threads.toml")
 
-    @property
+    @cached_property
     def searches(self) -> tuple[Search, ...]:
         """The searches for hyper-parameters, by file name."""
-        return self.literature.searches
+        return read_searches(self.questions / "searches")
 
-    @property
+    @cached_property
     def traps(self) -> Sequence[Trap]:
         """What papers have confused."""
-        return self.literature.traps
+        path = self.questions / "traps.toml"
+        return read_rows(Trap, path, "trap") if path.exists() else ()
 
-    @property
+    @cached_property
     def rehearsal(self) -> Rehearsal | None:
         """What the last rehearsal of the published cells could run; None where there was none."""
-        return self.literature.rehearsal
+        path = self.papers.parent / REHEARSAL
+        return read_typed(Rehearsal, path) if path.exists() else None
 
     # Published numbers and claims against the records
 

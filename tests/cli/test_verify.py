@@ -80,6 +80,21 @@ def test_a_false_number_is_status_1_and_kept_once(call, card_of_copy):
     assert again.status == 1
     assert again.out == ""
     assert "done before" in again.err
+    front["model-index"][0]["results"][0]["metrics"][0]["value"] = FALSE / 2
+    card_of_copy.write_text(f"---\n{yaml.safe_dump(front)}---\n")
+    changed = call("verify my-model --output verified")
+    assert "differs" in changed.out
+
+
+def test_markdown_for_a_pull_request_has_digests_versions_and_mtebs_box(
+    call, card_of_copy
+):
+    text = call("verify my-model --markdown").out
+    assert "* weights: sha256 `" in text
+    assert "* pairs of mini-sick: sha256 `" in text
+    assert "transformers " in text
+    *_, last = text.strip().splitlines()
+    assert last.startswith("- [x] I reproduced results from the original paper")
 
 
 @pytest.mark.weights

@@ -141,6 +141,12 @@ def test_a_moved_number_is_found_and_not_explained_away(model):
     )
 
 
+def test_exchanged_digits_are_no_other_score_that_is_near(model):
+    manhattan = score(model, name="manhattan_spearman")
+    found = verified(model, claim_of_card(f"{manhattan + 0.0008:.4f}"), most=0)
+    assert found.claims[0].explanation.words == ()
+
+
 def test_a_number_of_another_row_is_told_without_a_search(model):
     points = score(model)
     true = checked_claim(claim_of_card(f"{points:.4f}"), points)
@@ -176,7 +182,10 @@ def test_every_form_of_a_report_has_every_claim(model):
         claim_of_card("0.5", "accuracy"),
         most=1,
     )
-    for text in (verification_text(found), verification_markdown(found, "0.0.0")):
+    for text in (
+        verification_text(found),
+        verification_markdown(found, {"torch": "0.0.0"}, "2026-01-01"),
+    ):
         assert "differs" in text
         assert "accuracy is not measured here" in text
     facts = verification_facts(found)

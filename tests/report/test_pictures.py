@@ -13,7 +13,7 @@ from harness.results.folder import ResultsFolder
 
 
 def folder_with(reproductions):
-    folder = ResultsFolder(FOLDER.path, FOLDER.registry, literature=FOLDER.literature)
+    folder = ResultsFolder(FOLDER.path, FOLDER.registry)
     folder.records = FOLDER.records
     folder.all_reproductions = reproductions
     return folder

@@ -211,7 +211,7 @@ def test_an_explanation_says_of_how_many_tokens_a_score_is(folder):
 
 
 def test_traps_are_golden(approved, folder):
-    folder.literature.traps = read_rows(Trap, GOLDEN / "traps.toml", "trap")
+    folder.traps = read_rows(Trap, GOLDEN / "traps.toml", "trap")
     assert traps_page(folder) == approved(GOLDEN / "protocols.md")
 
 

@@ -322,6 +322,72 @@ def test_another_repository_under_the_name_of_a_data_set_can_be_confirmed_alone(
     assert not same.doubt
 
 
+@pytest.mark.parametrize(
+    ("about", "task", "why_not"),
+    [
+        (
+            {"type": "mteb/sts16-sts", "name": "MTEB STS13"},
+            "",
+            "its name is MTEB STS13, its id mteb/sts16-sts",
+        ),
+        ({"type": "C-MTEB/STSB", "name": "MTEB STSB"}, "", "its pairs are Chinese"),
+        ({"type": "unknown", "name": "sts-dev-768", "split": "dev"}, "sts-b.dev", ""),
+        ({"type": "unknown", "name": "stsb test"}, "sts-b", ""),
+        (
+            {"type": "glue", "name": "GLUE", "config": "stsb", "split": "validation"},
+            "sts-b.dev",
+            "",
+        ),
+        (
+            {"type": "glue", "name": "GLUE", "config": "mrpc", "split": "validation"},
+            "",
+            "no task here for the subset mrpc",
+        ),
+        ({"type": "PhilipMay/stsb_multi_mt", "name": "x", "config": "en"}, "sts-b", ""),
+    ],
+    ids=str,
+)
+def test_the_data_set_of_a_claim_is_known_or_refused_with_the_reason(
+    tmp_path, about, task, why_not
+):
+    write_card(tmp_path, result(**{"revision": None, **about}))
+    [claim], _ = claims_of(tmp_path)
+    assert (claim.task, claim.why_not) == (task, why_not)
+
+
+def test_sick_r_without_a_repository_may_be_of_either_number_of_pairs(tmp_path):
+    plain = {"type": "SICK-R", "name": "SICK-R", "revision": None}
+    mteb = {"type": "mteb/sickr-sts", "name": "MTEB SICK-R"}
+    older = "a6ea5a8cab320b040a23452cc28066d9beae2cee"
+    write_card(
+        tmp_path,
+        result(**plain),
+        result(**mteb, revision=None),
+        result(**mteb, revision=older),
+    )
+    claims, _ = claims_of(tmp_path)
+    assert [(claim.task, claim.or_task) for claim in claims] == [
+        ("sick-r.all", "sick-r"),
+        ("sick-r.all", ""),
+        ("sick-r.all", ""),
+    ]
+    assert "before April 2024" in claims[2].doubt
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "---\nmodel-index:\n- name: made\n",
+        "<!-- a comment -->\n---\nmodel-index:\n- name: made\n---\n",
+    ],
+)
+def test_front_matter_that_is_not_read_is_a_fault_of_the_file(tmp_path, text):
+    (tmp_path / "README.md").write_text(text)
+    claims, [fault] = claims_of(tmp_path)
+    assert not claims
+    assert "wanted model-index in front matter" in fault
+
+
 # The front matter of all-mpnet-base-v2: it states no number.
 WITHOUT_INDEX = """
 language: en

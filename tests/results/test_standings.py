@@ -76,7 +76,8 @@ def test_a_standing_is_between_numbers_of_one_metric_and_the_same_tasks():
             assert standing.difference == pytest.approx(difference, abs=1e-8), name
             if standing.kind is StandingKind.CONFIRMED:
                 assert work_of(number) != work_of(other), name
-                assert not (number.cell.row.quoted or other.cell.row.quoted), name
+                assert not number.cell.row.quoted, name
+                assert not other.cell.row.quoted, name
             if number.cell.row.quoted or standing.kind is StandingKind.SAME_FIGURES:
                 continue
             assert number.cell.method == other.cell.method, name

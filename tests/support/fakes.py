@@ -313,7 +313,7 @@ def results_folder(
 ) -> ResultsFolder:
     """A results folder with these records and published tables."""
     folder = ResultsFolder(path, found, path / "papers")
-    folder.records, folder.literature.tables = records, tables
+    folder.records, folder.tables = records, tables
     return folder
 
 
