@@ -31,13 +31,16 @@ from harness.evaluation.compare import (
 )
 from harness.evaluation.resampler import MethodGroup, Resampler
 from harness.registry import look_up
+from harness.report.markdown import escape
 from harness.report.method_table import (
-    MethodTable,
     ScoreColumns,
     columns_of_published,
     columns_of_tasks,
+    method_table,
 )
-from harness.report.table import terminal
+from harness.report.table import ShownTable, latex_float, terminal
+from harness.report.table import markdown as in_markdown
+from harness.results.bootstrap import SIGNIFICANCE_LEVEL
 from harness.results.folder import ResultsFolder
 from harness.results.score_rows import folder_rows
 from harness.tasks.loader import TaskLoader
@@ -57,8 +60,6 @@ CELL_COLUMNS = (
 )
 # By `PairedTest.differs`.
 ANSWER_IN_WORDS = {None: "no test", True: "differs", False: "not distinguishable"}
-# The characters by which a spreadsheet takes a text for a formula.
-FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
 
 def table_command(
@@ -124,7 +125,14 @@ def table_command(
         elif markdown or latex or paper_tables:
             look_up("aggregation", aggregation or "all", dict.fromkeys(AGGREGATIONS))
             table = _table_of_methods(patterns, resampler, paper_tables, aggregation)
-            _say_table(table, is_latex=latex, is_markdown=markdown)
+            if latex:
+                opt.say(latex_float(table))
+            elif markdown:
+                opt.say(f"{in_markdown(table)}\n\n{escape(' '.join(table.notes))}")
+            else:
+                opt.say(f"{terminal(table, opt.terminal_width())}\n")
+                for sentence in table.notes:
+                    opt.note(sentence)
         else:
             _say_cells(patterns, folder, every_score, is_csv=as_csv, as_json=as_json)
 
@@ -167,21 +175,12 @@ def _say_cells(
 
 
 def say_csv(rows: Sequence[Mapping[str, Any]]) -> None:
-    """Print rows as CSV. A text that a spreadsheet would compute gets a quote in front."""
+    """Print rows as CSV."""
     text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(rows[0])
-    for row in rows:
-        writer.writerow([_for_spreadsheets(value) for value in row.values()])
+    writer = csv.DictWriter(text, rows[0], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
     opt.say(text.getvalue().rstrip("\n"))
-
-
-def _for_spreadsheets(value: Any) -> Any:
-    """A text that no spreadsheet takes for a formula; any other value as it is."""
-    if not isinstance(value, str):
-        return value
-    quote = "'" if value.startswith(FORMULA_STARTS) else ""
-    return quote + value.replace("\r", " ")
 
 
 # Methods
@@ -192,7 +191,7 @@ def _table_of_methods(
     resampler: Resampler,
     paper_tables: Sequence[str] | None,
     aggregation: str | None,
-) -> MethodTable:
+) -> ShownTable:
     """The methods, their columns, and the tests of each column against its best."""
     folder = resampler.results
     registry = folder.registry
@@ -201,58 +200,34 @@ def _table_of_methods(
     published = [folder.table(name) for name in paper_tables or ()]
     columns = columns_of_published(published, registry, folder.records, tasks)
     if aggregation:
-        columns = columns_of_tasks(
-            tasks or _tasks_of(columns), aggregation, folder.records
+        tasks = tasks or tuple(_tasks_of(columns))
+        columns = columns_of_tasks(tasks, aggregation, folder.records)
+    names = {task.name for task in _tasks_of(columns)}
+    measured = {method for method, task in folder.records.by_cell if task in names}
+    methods: dict[str, None] = {}  # each once, in the order of the patterns
+    for pattern in patterns.methods:
+        methods |= dict.fromkeys(
+            method
+            for method in folder.records.methods
+            if method in measured and fnmatchcase(method, pattern)
         )
-    methods = _measured_methods(patterns.methods, _tasks_of(columns), folder)
     if not methods or not columns:
         raise UsageError(
             f"nothing selected of {folder.path}: give -m METHOD, and -t TASK or --beside TABLE"
         )
-    groups = {name: MethodGroup(methods, scores) for name, scores in columns.items()}
-    return MethodTable(
-        methods=methods,
-        columns=columns,
-        results=folder.records,
-        registry=registry,
-        p_holm=against_best(groups, resampler),
-        paper_tables=published,
-    )
+    groups = {
+        name: MethodGroup(tuple(methods), scores) for name, scores in columns.items()
+    }
+    ties = {
+        heading: [method for method, p in ps.items() if p > SIGNIFICANCE_LEVEL]
+        for heading, ps in against_best(groups, resampler).items()
+    }
+    return method_table([*methods], columns, folder, published, ties)
 
 
-def _say_table(table: MethodTable, *, is_latex: bool, is_markdown: bool) -> None:
-    if is_latex:
-        opt.say(table.latex())
-    elif is_markdown:
-        opt.say(table.markdown())
-    else:
-        opt.say(terminal(table.table, opt.terminal_width()))
-        opt.say()
-        for sentence in table.table.notes:
-            opt.note(sentence)
-
-
-def _tasks_of(columns: ScoreColumns) -> list[Task]:
+def _tasks_of(columns: ScoreColumns) -> Iterable[Task]:
     """The tasks of the scores in columns, each once, in order."""
-    tasks: dict[Task, None] = {}
-    for scores in columns.values():
-        for task, _ in scores:
-            tasks[task] = None
-    return list(tasks)
-
-
-def _measured_methods(
-    patterns: Sequence[str], tasks: Iterable[Task], folder: ResultsFolder
-) -> tuple[str, ...]:
-    """The methods that match a pattern and were measured on a task, in the patterns' order."""
-    task_names = {task.name for task in tasks}
-    measured = {method for method, task in folder.records.by_cell if task in task_names}
-    selected: dict[str, None] = {}  # each once, in order
-    for pattern in patterns:
-        for method in folder.records.methods:
-            if method in measured and fnmatchcase(method, pattern):
-                selected[method] = None
-    return tuple(selected)
+    return dict.fromkeys(task for scores in columns.values() for task, _ in scores)
 
 
 # Tests

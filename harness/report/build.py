@@ -30,7 +30,6 @@ from harness.report.speed import SPEED_PAGE, speed_page
 from harness.results.folder import ResultsFolder
 from harness.results.index import methods_by_encoder
 from harness.results.layout import QUESTIONS
-from harness.results.store import Store
 
 # In a checkout of the harness: records of the example plug-ins, and the page with their
 # table.
@@ -95,7 +94,7 @@ def generated(
         pages[readme] = _with_part(readme, "leaderboard", front)
         guide, examples = readme.parent / GUIDE, readme.parent / EXAMPLE_RECORDS
         if guide.exists() and examples.is_dir():
-            table_of_examples = examples_part(Store(examples), folder.registry)
+            table_of_examples = examples_part(examples, folder.registry)
             pages[guide] = _with_part(guide, "examples", table_of_examples)
     return pages
 

@@ -1,4 +1,4 @@
-"""LaTeX: escaped text, lines of tables, comments."""
+"""LaTeX: escaped text and lines of tables."""
 
 from __future__ import annotations
 
@@ -18,11 +18,6 @@ def latex_line(cells: Iterable[str]) -> str:
     """One line of a table, from cells in LaTeX."""
     texts = [OPTION_START.sub("{}", cell) for cell in cells]
     return rf"{' & '.join(texts)} \\"
-
-
-def latex_comment(text: str) -> str:
-    """A text as one line that LaTeX skips."""
-    return f"% {one_line(text)}"
 
 
 def latex_escape(text: str) -> str:

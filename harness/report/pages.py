@@ -6,18 +6,18 @@ Each is a question to the results folder; `templates` has the words.
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 
 from harness.registry import Registry
+from harness.report.boards import seven_tasks
 from harness.report.diagnosis import answer_lines
-from harness.report.method_table import MethodTable, columns_of_tasks
 from harness.report.render import rendered
 from harness.report.sentences import signed
-from harness.report.table import MISSING_NUMBER, table_of
+from harness.report.table import MISSING_NUMBER, markdown, table_of
 from harness.results.conformance import REFERENCE_TOLERANCE, ReferenceScore
 from harness.results.folder import ResultsFolder
-from harness.results.index import CellName, Results, methods_by_encoder
-from harness.results.scorings import SCORINGS, SEVEN, TASK_LABELS
-from harness.results.store import Store
+from harness.results.index import CellName, methods_by_encoder
+from harness.results.scorings import SIMCSE
 from harness.results.threads import UNKNOWN_CAUSE, Thread, rank_of_cause
 from harness.results.verdict import CellState
 
@@ -162,22 +162,11 @@ def threads_page(folder: ResultsFolder) -> str:
     )
 
 
-def examples_part(store: Store, registry: Registry) -> str:
-    """A table of each encoder: the example plug-ins, and what comes with the harness.
-
-    It has the columns of the first table of the leaderboard.
-    """
-    results = Results.read(store)
-    scoring = SCORINGS[0]
-    tasks = [registry.tasks[scoring.task(name)] for name in SEVEN]
-    # The columns have the names of tasks; the leaderboard has shorter headings.
-    columns_by_name = columns_of_tasks(tasks, scoring.aggregation, results)
-    headings = [*TASK_LABELS.values(), "Avg."]
-    columns = dict(zip(headings, columns_by_name.values(), strict=True))
-    tables = []
-    for methods in methods_by_encoder(results.methods).values():
-        method_table = MethodTable(
-            methods=methods, columns=columns, results=results, registry=registry
-        )
-        tables.append(method_table.markdown())
-    return "\n\n".join(tables)
+def examples_part(records: Path, registry: Registry) -> str:
+    """A table of each encoder: the example plug-ins, and what comes with the harness."""
+    folder = ResultsFolder(records, registry)
+    boards = [
+        seven_tasks(methods, SIMCSE, folder)
+        for methods in methods_by_encoder(folder.records.methods).values()
+    ]
+    return "\n\n".join(markdown(board) for board in boards if board is not None)

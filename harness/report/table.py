@@ -174,6 +174,21 @@ def latex(table: ShownTable) -> str:
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"])
 
 
+def latex_float(table: ShownTable) -> str:
+    """The table in LaTeX as a float, with its notes as the caption."""
+    caption = latex_escape(" ".join(table.notes))
+    lines = [
+        r"% Needs \usepackage{booktabs} in the preamble.",
+        r"\begin{table}",
+        r"\centering",
+        latex(table),
+        rf"\caption{{{caption}}}",
+        r"\label{tab:methods}",
+        r"\end{table}",
+    ]
+    return "\n".join(lines)
+
+
 def _in_latex(cell: ShownCell) -> str:
     text = latex_escape(cell.text)
     if cell.bold:

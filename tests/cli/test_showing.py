@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from committed import RESULTS
 
-from harness.cli.table import say_csv
 from harness.results.score_rows import ScoreRow
 
 CELL = ("-m", "minilm.mean", "-t", "sts-b")
@@ -27,16 +26,6 @@ def test_a_list_has_the_first_columns_and_a_program_gets_all(call):
     assert row["score"] == pytest.approx(82.03246731235654, abs=1e-9)
     [same] = csv.DictReader(io.StringIO(call("table", *CELL, "--csv").out))
     assert float(same["score"]) == row["score"]
-
-
-@pytest.mark.parametrize(
-    "text", ["=1+1", "+1", "-cmd|' /C calc'!A0", "@SUM(1)", "\t=1", "\r=1"]
-)
-def test_a_text_is_no_formula_of_a_spreadsheet(text, capsys):
-    say_csv([{"method": text, "score": -1.5}])
-    [row] = csv.DictReader(io.StringIO(capsys.readouterr().out))
-    shown = text.replace("\r", " ")
-    assert row == {"method": f"'{shown}", "score": "-1.5"}
 
 
 def test_every_score_has_a_row_where_it_is_asked_for(call):
