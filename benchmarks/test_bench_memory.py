@@ -39,8 +39,8 @@ class Found(NamedTuple):
 
 def opened(name, folder, encoders):
     config = load_registry().encoders[name]
-    made = CachedEncoder.open(config, Places(folder, encoders=encoders), perf_counter)
-    made.loaded().encode(
+    made = CachedEncoder.open(config, Places(folder, encoders=encoders))
+    made.loaded.encode(
         ["One sentence."]
     )  # loads the model, and chooses how its passes run
     return made
@@ -80,7 +80,8 @@ class Interleaved:
     def sample(self, texts):
         folder = self.folder / f"sample-{len(self.samples)}"
         cache = EncoderCache.open(folder, self.main.identity.key)
-        alone = replace(self.main, cache=cache, clock=perf_counter, folder=folder)
+        alone = replace(self.main, cache=cache, folder=folder)
+        alone.loaded = self.main.loaded
         start = perf_counter()
         alone.ensure(texts, Progress())
         self.samples.append(perf_counter() - start)

@@ -257,7 +257,7 @@ def test_nothing_is_unpickled():
         for i in imported(tree)
         if re.match(foreign, i)
     }
-    assert {module for module, _ in found} <= {"harness.evaluation.engines"}
+    assert {module for module, _ in found} <= {"harness.evaluation.processes"}
 
 
 def test_nothing_foreign_is_executed():

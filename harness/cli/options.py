@@ -28,7 +28,7 @@ from harness.core import hardware
 from harness.core.errors import UsageError
 from harness.core.provenance import Plugin
 from harness.core.terminal import text_table, visible, wrapped
-from harness.evaluation.engines import Engine, engine
+from harness.evaluation.processes import default_jobs
 from harness.evaluation.select import MOST_SEEDS
 from harness.plugins import plugin_of_file, plugins_in_use
 from harness.registry import Registry
@@ -321,9 +321,6 @@ class Execution:
         str | None,
         option(help="I/N: the I-th of N parts of the cells, for a job array."),
     ] = None
-    scheduler: Annotated[
-        str | None, option(help="Address of a Dask scheduler (tcp://HOST:PORT).")
-    ] = None
     min_coverage: Annotated[
         float,
         typer.Option(
@@ -334,12 +331,11 @@ class Execution:
         ),
     ] = MIN_COVERAGE
 
-    def engine(self, device: str) -> Engine:
-        """The engine of all steps of a run: one process on a GPU, where each loads the weights."""
-        jobs = self.jobs
-        if jobs is None and self.scheduler is None and not device.startswith("cpu"):
-            jobs = 1
-        return engine(jobs, self.scheduler)
+    def jobs_on(self, device: str) -> int:
+        """The number of processes: one on a GPU, where each would load the weights."""
+        if self.jobs is not None:
+            return self.jobs
+        return default_jobs() if device.startswith("cpu") else 1
 
 
 @dataclass(frozen=True)

@@ -41,12 +41,12 @@ from harness.core.files import make_folder
 from harness.core.progress import progress_on
 from harness.core.types import Progress, Record
 from harness.evaluation.compare import compare_claims, compare_tables
-from harness.evaluation.engines import Engine
-from harness.evaluation.parallel import Part, execute_on
+from harness.evaluation.parallel import execute_in_processes
 from harness.evaluation.plan import make_plan
+from harness.evaluation.processes import results_of
 from harness.evaluation.resampler import Resampler
-from harness.evaluation.run import Outcome, RunContext
-from harness.evaluation.select import PROFILES, PlannedCell, profile
+from harness.evaluation.run import Outcome, RunContext, failed
+from harness.evaluation.select import PROFILES, PlannedCell, part_of, profile
 from harness.gate.drift import compare_record
 from harness.gate.failures import note_outcomes
 from harness.gate.quick_set import make_golden_vectors, promote_run, quick_set
@@ -126,8 +126,8 @@ def run_command(
     line_of = None if execution.quiet else _line_of_cell
     if as_json:
         line_of = _json_of_cell
-    engine = execution.engine(selection.device)
-    outcomes = measure(chosen, store, execution, engine, line_of)
+    jobs = execution.jobs_on(selection.device)
+    outcomes = measure(chosen, store, execution, jobs, line_of)
     messages = Counter(outcome.message for outcome in outcomes if outcome.message)
     for message, count in messages.items():
         noun = "cell" if count == 1 else "cells"
@@ -180,10 +180,10 @@ def reproduce_command(
         opt.say(plan_text(plan, opt.terminal_width()))
 
     tables = runs.tables
-    engine = execution.engine(selection.device)
-    outcomes = measure(chosen, runs.store, execution, engine)
+    jobs = execution.jobs_on(selection.device)
+    outcomes = measure(chosen, runs.store, execution, jobs)
     if selection.limit is None:
-        _compare_rows(chosen, runs, committed, engine)
+        _compare_rows(chosen, runs, committed, jobs)
     records = [outcome.record for outcome in outcomes if outcome.record]
     rules = read_rules(baseline)
     checks = [compare_record(record, committed.records, rules) for record in records]
@@ -248,7 +248,7 @@ def measure(
     chosen: Selected,
     store: Store,
     execution: opt.Execution,
-    engine: Engine,
+    jobs: int,
     line_of: Callable[[Record], str] | None = None,
 ) -> list[Outcome]:
     """Measure cells with a bar on stderr.
@@ -259,15 +259,14 @@ def measure(
         chosen: The cells, and what loads their texts.
         store: Where their records go.
         execution: The options of the run.
-        engine: The processes that measure.
+        jobs: The number of processes that measure.
         line_of: The line that is printed of each record when its cell is done; None
             prints none.
 
     Returns:
         The outcome of every cell of this part of the run.
     """
-    part = Part.parse(execution.shard)
-    cells = part.cells(chosen.cells)
+    cells = part_of(chosen.cells, execution.shard)
     if not cells:
         opt.note(f"part {execution.shard} has no cell")
         return []
@@ -286,7 +285,18 @@ def measure(
                 overwrite=execution.overwrite,
                 min_coverage=execution.min_coverage,
             )
-            for outcome in execute_on(engine, cells, context, part, trainings):
+            if trainings:
+                progress.phase("training", len(trainings))
+            for encoder, error in results_of(trainings, jobs):
+                progress.step(1)
+                if error is not None:
+                    its_cells = [cell for cell in cells if cell.encoder == encoder]
+                    outcomes += failed(
+                        its_cells, HarnessError(f"{encoder.name}: {error}")
+                    )
+            untrained = {outcome.cell for outcome in outcomes}
+            trained = [cell for cell in cells if cell.address not in untrained]
+            for outcome in execute_in_processes(trained, context, jobs):
                 outcomes.append(outcome)
                 if line_of is not None and outcome.record is not None:
                     opt.say(line_of(outcome.record))
@@ -316,7 +326,7 @@ def exit_status_of(outcomes: Iterable[Outcome]) -> int:
 
 
 def _compare_rows(
-    chosen: Selected, runs: ResultsFolder, committed: ResultsFolder, engine: Engine
+    chosen: Selected, runs: ResultsFolder, committed: ResultsFolder, jobs: int
 ) -> None:
     """Compare the rows of tables and the methods of claims, and store the comparisons.
 
@@ -324,7 +334,7 @@ def _compare_rows(
     """
     try:
         with progress_on(sys.stderr) as progress:
-            resampler = Resampler(runs, chosen.loader, progress, engine)
+            resampler = Resampler(runs, chosen.loader, progress, jobs)
             # The run's own comparisons replace the committed ones.
             if committed.claims is not None:
                 known_intervals = {**committed.intervals, **runs.intervals}

@@ -23,12 +23,11 @@ from harness.cli.parsing import Command, Commands, flattened
 from harness.cli.recipes import RECIPES, Recipe, Threads, command_line, option_of
 from harness.core.errors import HarnessError
 from harness.core.files import make_folder
-from harness.core.interfaces import Trained
+from harness.core.interfaces import EncoderConfig, Trained
 from harness.core.progress import progress_on
 from harness.encoders.native import bypass_note
 from harness.encoders.trained import FamilyConfig
 from harness.encoders.transformer import TransformerConfig
-from harness.evaluation.parallel import Training
 from harness.evaluation.select import PlannedCell
 from harness.registry import look_up
 from harness.resolve import Resolver
@@ -171,27 +170,28 @@ trainings.command(cls=Command)(flattened(family))
 # Trainings of a run
 
 
-def missing_trainings(planned: Iterable[PlannedCell], places: Places) -> list[Training]:
-    """The trainings of encoders that these cells need and that are missing.
+def missing_trainings(
+    planned: Iterable[PlannedCell], places: Places
+) -> list[Callable[[], tuple[EncoderConfig, HarnessError | None]]]:
+    """Calls that train the encoders that these cells need and that are missing.
 
     Only members of families with `on_the_spot` are trained: these families start from
     files that come with the harness, and take little time.
     """
     encoder_by_source = {cell.encoder.source: cell.encoder for cell in planned}
-    # A worker may have been started in another folder.
-    absolute_places = places.absolute()
-    missing = []
-    for source, encoder in encoder_by_source.items():
-        if not isinstance(source, Trained) or not source.on_the_spot:
-            continue
-        if not places.has_encoder(encoder):
-            train = partial(_train_alone, encoder.name, source, absolute_places)
-            missing.append(Training(encoder=encoder, train=train))
-    return missing
+    return [
+        partial(_train_alone, encoder, source, places)
+        for source, encoder in encoder_by_source.items()
+        if isinstance(source, Trained)
+        and source.on_the_spot
+        and not places.has_encoder(encoder)
+    ]
 
 
-def _train_alone(name: str, source: Trained, places: Places) -> HarnessError | None:
-    """Train a member with one thread. Returns the error of a training that failed.
+def _train_alone(
+    encoder: EncoderConfig, source: Trained, places: Places
+) -> tuple[EncoderConfig, HarnessError | None]:
+    """Train a member with one thread; returns it with the error of a training that failed.
 
     The order of sums depends on the number of threads, and a training amplifies the
     difference: with one, a run in one process and a run in many make the same encoders.
@@ -200,9 +200,9 @@ def _train_alone(name: str, source: Trained, places: Places) -> HarnessError | N
 
     threads = torch.get_num_threads()
     try:
-        train_member(name, source, places, threads=1)
+        train_member(encoder.name, source, places, threads=1)
     except HarnessError as error:
-        return error
+        return encoder, error
     finally:
         torch.set_num_threads(threads)
-    return None
+    return encoder, None

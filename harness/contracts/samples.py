@@ -93,4 +93,4 @@ def pooled_pairs(x: np.ndarray) -> tuple[PooledEmbeddings, Pairs]:
     group = tuple("near" if number % 3 else "far" for number in range(len(gold)))
     pairs = Pairs(tuple(texts[0::2]), tuple(texts[1::2]), gold, group)
     row_of_text = {text: row for row, text in enumerate(texts)}
-    return PooledEmbeddings(row_of_text, x, clock=lambda: 0.0), pairs
+    return PooledEmbeddings(row_of_text, x), pairs

@@ -282,12 +282,6 @@ class TransformerEncoder:
             choice=replace(PLAIN, tokens=DROPOUT_TOKENS),
         )
 
-    def pass_over(self, texts: Sequence[str]) -> None:
-        """Draw the seeds that encoding the texts with dropout would draw, and encode nothing."""
-        kernel: Any = self.kernel  # a DropoutKernel
-        for _ in self._batches(texts):
-            kernel.draw_seed()
-
     def _encode_batch(self, batch: TokenisedBatch) -> tuple[Sequence[int], Encoding]:
         """The rows of a batch and their encodings."""
         return batch.rows, self.kernel(batch.ids)

@@ -1,8 +1,7 @@
-"""One cell, from vectors to a record: post-processors are fitted, and mapped vectors scored.
+"""One cell: its identity, the fit of its post-processors, its measurement and its record.
 
-`measure` scores fitted maps on a task, and its `Measurement` makes the record. `fit`
-fits a chain of post-processors. It is called for a cell of a run, by `fit_cell` for an
-export, and by the functions that a program calls (`evaluate`).
+A cell is done if a stored record has the identity that the cell would be measured with
+now. docs/identity.md says which changes make a cell another one.
 """
 
 from __future__ import annotations
@@ -13,14 +12,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
-from harness.core.arrays import Float, Float64, Int, read_only
-from harness.core.environment import environment, one_blas_thread, packages
+from harness.core.arrays import Float, Float64, Int, read_only, read_only_view
+from harness.core.environment import environment, packages
 from harness.core.errors import ScoreError, UsageError
-from harness.core.interfaces import Identity, PostProcessor, Transform
+from harness.core.interfaces import Transform
 from harness.core.metrics import (
     PairRows,
     finite_scores,
@@ -31,46 +30,134 @@ from harness.core.metrics import (
 )
 from harness.core.metrics.geometry import alignment_uniformity
 from harness.core.pairs import Pairs
-from harness.core.types import Clock, Method, Progress, Record, Task
+from harness.core.provenance import code_digest, code_of, plugins_of
+from harness.core.types import Method, Record, Task
 from harness.encoders.cache.encodings import EncodingCost
 from harness.evaluation.embeddings import CachedEncoder, PooledEmbeddings
-from harness.evaluation.fit_corpus import FitCorpusSample, fit_corpus_passes
-from harness.evaluation.fit_vectors import (
-    FitCorpusVectors,
+from harness.evaluation.fit_corpus import (
+    FitCorpusSample,
     applied,
-    apply_in_chunks,
+    applied_in_chunks,
     row_chunks,
 )
-from harness.evaluation.identity import plugins_of_cell
 from harness.evaluation.select import PlannedCell
 from harness.results.records import SCHEMA
-from harness.tasks.loader import FitCorpus, TaskLoader
+from harness.tasks.loader import CellTexts
 from harness.transforms.affine import Affine, Moments
 
 # SimCSE takes the pairs with a gold score above 4 of 5 as positives for alignment.
 POSITIVE_ABOVE = 4.0
 
 
-# Measure
+# Identity
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class EncoderFacts:
-    """The facts on the encoder of a cell that its record holds.
+def identity_of(
+    cell: PlannedCell, texts: CellTexts, encoder_key: str, with_fit: bool = True
+) -> dict[str, str]:
+    """The identity of a cell: its method, data, encoding, code, and the sentences of its fit.
 
-    Attributes:
-        identity: The digests of its files.
-        revision: The hub snapshot that they came from; None for other files.
-        cost: The seconds that encoding the sentences of the cell's task took, in this run
-            or an earlier one, and the settings of the encoder then.
-        coverage: The share of the sentences' tokens that have a vector; None for an
-            encoder that does not look tokens up.
+    Args:
+        cell: The cell.
+        texts: Its texts.
+        encoder_key: The key in the identity of the cell's encoder.
+        with_fit: Whether a corpus is read for the digest of the sentences that are
+            fitted on. A plan leaves that digest out.
+
+    Returns:
+        A text or a digest for each of these facts, by its name in the record.
     """
+    identity = {
+        "method": cell.method.identity,
+        "data": texts.digests["data"],
+        "encoding": encoder_key,
+        "code": code_digest(),
+        **code_of(*_computing_parts(cell)),
+        **texts.digests,
+    }
+    if with_fit and texts.fit_corpus is not None:
+        sample = FitCorpusSample.of(cell.method, cell.seed, texts.fit_corpus)
+        identity["fit"] = sample.digest
+    return identity
 
-    identity: Identity
-    revision: str | None
-    cost: EncodingCost
-    coverage: float | None
+
+def _computing_parts(cell: PlannedCell) -> tuple[object, ...]:
+    """The parts of a cell whose code computes its score."""
+    method, metric = cell.method, metric_of(cell.task)
+    return (method.encoder, method.pooling, *method.post, metric, cell.task.load)
+
+
+# Fit
+
+
+def fit(
+    method: Method,
+    vectors: Moments | Float[np.ndarray, "n D"],
+    rng: np.random.Generator,
+    share: float = 1.0,
+    scratch: Path | None = None,
+) -> tuple[Transform, ...]:
+    """Fit a method's post-processors in their order, each on the output of the ones before.
+
+    From moments, a chain of affine maps is fitted without the vectors, since a map gives
+    the moments of the mapped vectors.
+
+    Args:
+        method: The method.
+        vectors: The rows to fit on, with repetitions, or their moments.
+        rng: The only source of randomness.
+        share: The number of vectors divided by the number of the corpus's sentences. A
+            post-processor that takes a share of a corpus is told it.
+        scratch: The folder for scratch files, for rows that may be larger than memory.
+    """
+    x: Any = vectors
+    if method.post and not isinstance(x, Moments):
+        x = read_only_view(x)
+        _require_rows_to_fit_on(x)
+    transforms: list[Transform] = []
+    for post in method.post:
+        if post.from_moments and scratch and not isinstance(x, Moments):
+            moments = Moments.merged(Moments.of(chunk) for chunk in row_chunks(x))
+            transform: Any = post.fit(moments, rng)
+        elif post.from_moments or share == 1:
+            transform = post.fit(x, rng)
+        else:
+            fit_share: Any = post.fit
+            transform = fit_share(x, rng, share=share)
+        if not callable(transform):
+            raise ScoreError(
+                f"+{post.name}: wanted a map of rows from fit, found "
+                f"{type(transform).__name__}; return the fitted map"
+            )
+        if isinstance(x, Moments) and not isinstance(transform, Affine):
+            raise UsageError(
+                f"{post.name}: fitted from moments, it must give an affine map"
+            )
+        transforms.append(transform)
+        if len(transforms) == len(method.post):
+            break
+        if isinstance(x, Moments):
+            x = x.after(transform)
+        elif scratch is None:
+            x = applied(transform, x)
+        else:
+            x = applied_in_chunks(transform, x, scratch)
+    return tuple(transforms)
+
+
+def _require_rows_to_fit_on(x: Float[np.ndarray, "n D"]) -> None:
+    """Raise ScoreError unless there are rows, finite ones that are not all equal."""
+    are_equal = True
+    for chunk in row_chunks(x):
+        if not np.isfinite(chunk).all():
+            raise ScoreError("a row of the vectors to fit on is not finite")
+        are_equal = are_equal and bool((chunk == x[0]).all())
+    if are_equal:
+        finding = "all of them are equal" if len(x) else "no sentences to fit on"
+        raise ScoreError(f"wanted vectors to fit on that differ, found: {finding}")
+
+
+# Measurement
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -90,86 +177,12 @@ class Measurement:
     timings: Mapping[str, float]
     facts: Mapping[str, Any]
 
-    def record(
-        self,
-        cell: PlannedCell,
-        identity: Mapping[str, str],
-        encoder: EncoderFacts,
-        fit_seconds: float,
-        workers: int,
-    ) -> Record:
-        """The record of the cell that was measured.
-
-        Args:
-            cell: The cell.
-            identity: The identity of the cell.
-            encoder: The facts on its encoder.
-            fit_seconds: The seconds that fitting its post-processors took.
-            workers: How many processes ran at the same time.
-        """
-        cost, coverage = encoder.cost, encoder.coverage
-        timings = {"encode": cost.seconds, "fit": fit_seconds, **self.timings}
-        digests = {**identity, **encoder.identity.digests}
-        digests.pop("method", None)  # the record holds it as `identity`
-        devices = [
-            str(settings.get("device", "cpu")) for settings in cost.encoder_facts
-        ]
-        device = ", ".join(dict.fromkeys(devices)) or "cpu"
-        plugins = {
-            plugin.name: plugin.version for plugin in plugins_of_cell(cell).values()
-        }
-        facts = {
-            **self.facts,
-            "distinct_sentences": cost.sentences,
-            "sentences_per_second": cost.rate,
-            "peak_memory_mb": _peak_memory_mb(),
-            "workers": workers if workers > 1 else None,
-            "coverage": round(coverage, 4) if coverage is not None else None,
-            "plugins": plugins or None,
-            "revision": encoder.revision,
-            "max_length": encoder.identity.max_length,
-            "parameters": encoder.identity.parameters,
-            "encoding": list(cost.encoder_facts) or None,
-            "encoded_with": _other_versions(cost) or None,
-        }
-        return Record(
-            schema=SCHEMA,
-            method=cell.method.id,
-            identity=cell.method.identity,
-            task=cell.task.name,
-            seed=cell.seed,
-            scores=self.scores,
-            pairs=len(self.values),
-            timings={step: round(seconds, 4) for step, seconds in timings.items()},
-            digests=digests,
-            environment={**environment(), "device": device},
-            facts={name: fact for name, fact in facts.items() if fact is not None},
-        )
-
-
-def _other_versions(cost: EncodingCost) -> dict[str, Sequence[str]]:
-    """The versions of libraries that encoded the sentences, where another one is installed now."""
-    installed = packages()
-    return {
-        library: versions
-        for library, versions in cost.versions.items()
-        if versions != [str(installed.get(library))]
-    }
-
-
-def _peak_memory_mb() -> int:
-    """The most memory that this process has used, in MiB."""
-    largest = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    unit = 1 if sys.platform == "darwin" else 1024  # macOS counts bytes, Linux KiB
-    return largest * unit // 2**20
-
 
 def measure(
     task: Task,
     pairs: Pairs,
     pooled: PooledEmbeddings,
     transforms: Sequence[Transform],
-    clock: Clock,
     labelled: Sequence[Pairs] = (),
 ) -> Measurement:
     """Measure fitted transforms on the pairs of a task.
@@ -179,7 +192,6 @@ def measure(
         pairs: Its scored pairs.
         pooled: The vectors of sentences, including all sentences of the pairs.
         transforms: The fitted maps, in order.
-        clock: Tells seconds.
         labelled: The pairs of the splits that the task's metric learns from.
 
     Raises:
@@ -191,19 +203,26 @@ def measure(
             f"{task.name}: wanted {len(labelled_splits(task))} labelled splits to learn "
             f"from, found {len(labelled)}"
         )
-    start = clock()
+    start = perf_counter()
     splits = (pairs, *labelled)
     texts: list[str] = []
     for split in splits:
         texts += split.sentences
     rows, row_of_text = np.unique(pooled.rows(texts), return_inverse=True)
     vectors = read_only(pooled.matrix[rows])
-    _require_finite("the encoder", vectors, texts, row_of_text)
-    for transform in transforms:
-        vectors = applied(transform, vectors)
-        maker = f"the map {type(transform).__name__}"
-        _require_finite(maker, vectors, texts, row_of_text)
-    time_mapped = clock()
+    maker = "the encoder"
+    for transform in (None, *transforms):
+        if transform is not None:
+            vectors = applied(transform, vectors)
+            maker = f"the map {type(transform).__name__}"
+        is_finite = np.isfinite(vectors).all(axis=1)
+        if not is_finite.all():
+            text = texts[int((row_of_text == is_finite.argmin()).argmax())]
+            raise ScoreError(
+                f"{maker}: wanted finite numbers, found others in the vector of {text[:60]!r}; "
+                "mend what makes it, or leave the sentence out"
+            )
+    time_mapped = perf_counter()
     scored, *learned_from = _pair_rows(splits, row_of_text)
     values, metric_facts = metric.compare(vectors, scored, learned_from)
     facts = {**metric_facts, "dimensions": int(vectors.shape[1])}
@@ -218,7 +237,7 @@ def measure(
     reason = undefined_reason(task, scores, values, pairs)
     if reason is not None:
         facts["undefined"] = reason
-    time_scored = clock()
+    time_scored = perf_counter()
     if transforms and isinstance(transforms[-1], Affine):
         facts["rank"] = transforms[-1].rank
     return Measurement(
@@ -227,30 +246,6 @@ def measure(
         timings={"apply": time_mapped - start, "score": time_scored - time_mapped},
         facts=facts,
     )
-
-
-def _require_finite(
-    maker: str,
-    vectors: Float[np.ndarray, "R K"],
-    texts: Sequence[str],
-    row_of_text: Int[np.ndarray, " T"],
-) -> None:
-    """Raise ScoreError, which names the text, for a vector that is not finite.
-
-    Args:
-        maker: What made the vectors, for the message.
-        vectors: The vectors of the distinct texts.
-        texts: The texts, with repetitions.
-        row_of_text: The row of each text.
-    """
-    is_finite = np.isfinite(vectors).all(axis=1)
-    if not is_finite.all():
-        row = int(is_finite.argmin())
-        text = texts[int((row_of_text == row).argmax())]
-        raise ScoreError(
-            f"{maker}: wanted finite numbers, found others in the vector of {text[:60]!r}; mend "
-            "what makes it, or leave the sentence out"
-        )
 
 
 def _pair_rows(
@@ -271,144 +266,76 @@ def _pair_rows(
         start = end
 
 
-# Fit
+# Record
 
 
-def fit(
-    method: Method, fit_vectors: FitCorpusVectors, rng: np.random.Generator
-) -> tuple[Transform, ...]:
-    """Fit a method's post-processors in their order, each on the output of the ones before.
-
-    From moments, a chain of affine maps is fitted without the vectors, since a map gives
-    the moments of the mapped vectors.
-    """
-    vectors: Any = fit_vectors.vectors
-    if method.post and not isinstance(vectors, Moments):
-        _require_rows_to_fit_on(vectors)
-    transforms: list[Transform] = []
-    for post in method.post:
-        if transforms:
-            vectors = _mapped(transforms[-1], vectors, fit_vectors.scratch)
-        transform = _fit_one(post, vectors, fit_vectors, rng)
-        if not callable(transform):
-            raise ScoreError(
-                f"+{post.name}: wanted a map of rows from fit, found "
-                f"{type(transform).__name__}; return the fitted map"
-            )
-        if isinstance(vectors, Moments) and not isinstance(transform, Affine):
-            raise UsageError(
-                f"{post.name}: fitted from moments, it must give an affine map"
-            )
-        transforms.append(transform)
-    return tuple(transforms)
-
-
-def _require_rows_to_fit_on(x: Float[np.ndarray, "n D"]) -> None:
-    """Raise ScoreError unless there are rows, finite ones that are not all equal."""
-    are_equal = True
-    start = 0
-    for chunk in row_chunks(x):
-        is_finite = np.isfinite(chunk).all(axis=1)
-        if not is_finite.all():
-            row = start + int(is_finite.argmin())
-            raise ScoreError(f"row {row} of the vectors to fit on is not finite")
-        are_equal = are_equal and bool((chunk == x[0]).all())
-        start += len(chunk)
-    if are_equal:
-        finding = "all of them are equal" if start else "no sentences to fit on"
-        raise ScoreError(f"wanted vectors to fit on that differ, found: {finding}")
-
-
-def _fit_one(
-    post: PostProcessor,
-    vectors: Any,
-    fit_vectors: FitCorpusVectors,
-    rng: np.random.Generator,
-) -> Any:
-    """Fit one post-processor on vectors or moments; returns what it gives.
-
-    If it is fitted on the rows of a share of a corpus, it is told how large the share is.
-    """
-    are_rows = not isinstance(vectors, Moments)
-    may_exceed_memory = fit_vectors.scratch is not None
-    if post.from_moments and are_rows and may_exceed_memory:
-        moments = Moments.merged(Moments.of(chunk) for chunk in row_chunks(vectors))
-        return post.fit(moments, rng)
-    if post.from_moments or fit_vectors.share == 1:
-        return post.fit(vectors, rng)
-    fit_share: Any = post.fit
-    return fit_share(vectors, rng, share=fit_vectors.share)
-
-
-def _mapped(transform: Transform, vectors: Any, scratch: Path | None) -> Any:
-    """The moments or the rows of mapped vectors; rows go into `scratch` if it is given."""
-    if isinstance(vectors, Moments):
-        return vectors.after(cast(Affine, transform))
-    if scratch is None:
-        return applied(transform, vectors)
-    return apply_in_chunks(transform, vectors, scratch)
-
-
-@dataclass(frozen=True, eq=False)
-class FittedTransforms:
-    """The maps of a cell as they were fitted.
-
-    Attributes:
-        identity: The identity of the cell's encoder.
-        transforms: The maps, in order.
-        fitted_on: The sha256 of the sentences that they were fitted on; None without
-            any.
-    """
-
-    identity: Identity
-    transforms: tuple[Transform, ...] = ()
-    fitted_on: str | None = None
-
-
-def fit_cell(
+def record_of(
     cell: PlannedCell,
-    loader: TaskLoader,
-    progress: Progress,
-    encoder: CachedEncoder | None = None,
-) -> FittedTransforms:
-    """Fit the maps of a cell as a run does, with the same cache.
+    identity: Mapping[str, str],
+    measurement: Measurement,
+    encoder: CachedEncoder,
+    cost: EncodingCost,
+    coverage: float | None,
+    fit_seconds: float,
+    workers: int,
+) -> Record:
+    """The record of a cell that was measured.
 
     Args:
         cell: The cell.
-        loader: Reads the sentences that it is fitted on.
-        progress: Counts the sentences that are encoded.
-        encoder: The encoder of the cell, if it is open already.
+        identity: The identity of the cell.
+        measurement: Its measurement.
+        encoder: Its encoder.
+        cost: The seconds that encoding the sentences of the cell's task took, in this run
+            or an earlier one, and the settings of the encoder then.
+        coverage: The share of the sentences' tokens that have a vector; None for an
+            encoder that does not look tokens up.
+        fit_seconds: The seconds that fitting its post-processors took.
+        workers: How many processes ran at the same time.
     """
-    if encoder is None:
-        encoder = CachedEncoder.open(cell.encoder, loader.places, perf_counter)
-    fit_corpus = loader.texts(cell.task, cell.method.fit_on).fit_corpus
-    if fit_corpus is None:
-        return FittedTransforms(encoder.identity)
-    corpus_pass = fit_corpus_passes(encoder, {cell: fit_corpus}, progress).get(cell)
-    if corpus_pass is not None:
-        fit_vectors = corpus_pass.vectors(cell.method)
-    else:
-        fit_vectors = _encoded_fit_corpus(cell, fit_corpus, encoder, progress)
-    with one_blas_thread():
-        transforms = fit(cell.method, fit_vectors, np.random.default_rng(cell.seed))
-    digest = FitCorpusSample.for_cell(cell, fit_corpus).digest
-    return FittedTransforms(encoder.identity, transforms, digest)
-
-
-def _encoded_fit_corpus(
-    cell: PlannedCell, fit_corpus: FitCorpus, encoder: CachedEncoder, progress: Progress
-) -> FitCorpusVectors:
-    """The vectors of the task's sentences that a cell is fitted on.
-
-    They are read from the cache, and missing ones are encoded first.
-    """
-    sentences = tuple(fit_corpus.sentences())
-    distinct_sentences = sorted(set(sentences))
-    missing = encoder.cache.missing(distinct_sentences)
-    if missing:
-        progress.phase(f"{cell.encoder.name}: encoding", len(missing))
-        encoder.ensure(missing, progress)
-    pooled = encoder.pooled(cell.method.pooling, distinct_sentences)
-    return FitCorpusVectors.from_embeddings(
-        cell.method, pooled, fit_corpus.digest, sentences
+    timings = {"encode": cost.seconds, "fit": fit_seconds, **measurement.timings}
+    digests = {**identity, **encoder.identity.digests}
+    digests.pop("method")  # the record holds it as `identity`
+    devices = [str(settings.get("device", "cpu")) for settings in cost.encoder_facts]
+    device = ", ".join(dict.fromkeys(devices)) or "cpu"
+    plugins = plugins_of(*_computing_parts(cell))
+    installed = packages()
+    other_versions = {
+        library: versions
+        for library, versions in cost.versions.items()
+        if versions != [str(installed.get(library))]
+    }
+    facts = {
+        **measurement.facts,
+        "distinct_sentences": cost.sentences,
+        "sentences_per_second": cost.rate,
+        "peak_memory_mb": _peak_memory_mb(),
+        "workers": workers if workers > 1 else None,
+        "coverage": round(coverage, 4) if coverage is not None else None,
+        "plugins": {name: plugin.version for name, plugin in plugins.items()} or None,
+        "revision": encoder.revision,
+        "max_length": encoder.identity.max_length,
+        "parameters": encoder.identity.parameters,
+        "encoding": list(cost.encoder_facts) or None,
+        "encoded_with": other_versions or None,
+    }
+    return Record(
+        schema=SCHEMA,
+        method=cell.method.id,
+        identity=cell.method.identity,
+        task=cell.task.name,
+        seed=cell.seed,
+        scores=measurement.scores,
+        pairs=len(measurement.values),
+        timings={step: round(seconds, 4) for step, seconds in timings.items()},
+        digests=digests,
+        environment={**environment(), "device": device},
+        facts={name: fact for name, fact in facts.items() if fact is not None},
     )
+
+
+def _peak_memory_mb() -> int:
+    """The most memory that this process has used, in MiB."""
+    largest = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    unit = 1 if sys.platform == "darwin" else 1024  # macOS counts bytes, Linux KiB
+    return largest * unit // 2**20

@@ -8,22 +8,21 @@ under one pooling.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from types import MappingProxyType
+from time import perf_counter
 from typing import Any
 
 import numpy as np
 
 from harness.assets.places import Places, revision_of
 from harness.core.arrays import Float, Float32, Int, read_only
-from harness.core.errors import DataError, ScoreError, UsageError
+from harness.core.errors import DataError, ScoreError
 from harness.core.interfaces import Encoder, EncoderConfig, Encoding, Identity, Pooling
 from harness.core.provenance import code_of, with_code
-from harness.core.types import Clock, Progress
+from harness.core.types import Progress
 from harness.encoders.cache.encodings import (
     SENTENCE_CHARACTERS,
     SENTENCE_VECTORS,
@@ -51,18 +50,15 @@ class PooledEmbeddings:
     Attributes:
         row: The row of each sentence in the matrix.
         matrix: One row a sentence, read-only.
-        clock: Tells seconds.
         computed_moments: The moments that were computed so far, and the seconds that
             each took, by the names that callers give them.
     """
 
     row: Mapping[str, int]
     matrix: Float32[np.ndarray, "N D"]
-    clock: Clock
     computed_moments: dict[str, tuple[Moments, float]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.row = MappingProxyType(self.row)
         read_only(self.matrix)
 
     def rows(self, texts: Sequence[str]) -> Int[np.ndarray, " n"]:
@@ -76,54 +72,28 @@ class PooledEmbeddings:
         first one, so the caller gives equal names to equal texts alone.
         """
         if name not in self.computed_moments:
-            start = self.clock()
+            start = perf_counter()
             rows, repeats = np.unique(self.rows(texts), return_counts=True)
             moments = Moments.of(self.matrix[rows], repeats)
-            self.computed_moments[name] = moments, self.clock() - start
+            self.computed_moments[name] = moments, perf_counter() - start
         return self.computed_moments[name]
 
 
-def encoded(
-    encoder: Any, texts: Sequence[str], probe: Encoding | None = None
-) -> Encoding:
+def encoded(encoder: Any, texts: Sequence[str]) -> Encoding:
     """An encoder's encoding of texts, which are passed on as a tuple that it cannot sort.
 
-    Raises ScoreError for another number of rows than texts, and for other layers or
-    widths than in an earlier encoding, the probe.
+    Raises ScoreError for anything but an Encoding with a row for each text.
     """
-    texts = tuple(texts)
-    encoding = encoder.encode(texts)
-    if not isinstance(encoding, Encoding):
+    encoding = encoder.encode(tuple(texts))
+    if not isinstance(encoding, Encoding) or len(encoding) != len(texts):
+        found = type(encoding).__name__
+        if isinstance(encoding, Encoding):
+            found = f"{len(encoding)} rows"
         raise ScoreError(
-            f"the encoder: wanted an Encoding, found {type(encoding).__name__}"
-        )
-    if len(encoding) != len(texts):
-        raise ScoreError(
-            f"the encoder: wanted {len(texts)} rows for {len(texts)} texts, found {len(encoding)}"
-        )
-    if probe is not None and _form(encoding) != _form(probe):
-        raise ScoreError(
-            "the encoder: wanted the same layers and widths for all texts, found "
-            f"{_form(probe)} for {PROBE_TEXT!r} and {_form(encoding)} for others"
+            f"the encoder: wanted an Encoding with {len(texts)} rows for {len(texts)} texts, "
+            f"found {found}"
         )
     return encoding
-
-
-def _form(encoding: Encoding) -> dict[str, Any]:
-    """The layers and the depth of an encoding, and the shape of a row of each array."""
-    shapes = {name: array.shape[1:] for name, array in encoding.arrays.items()}
-    return {"layers": encoding.layers, "depth": encoding.depth, **shapes}
-
-
-def _require_independent_rows(encoder: Any, probe: Encoding) -> None:
-    """Raise ScoreError if the probe has other vectors among other texts, or a second time."""
-    again = encoded(encoder, NEIGHBOURS, probe)
-    for name, array in probe.arrays.items():
-        if not are_of_one_text(again.arrays[name][0], array[0]):
-            raise ScoreError(
-                f"the encoder gives {PROBE_TEXT!r} another {name} in another batch: switch off "
-                "dropout, and what is computed over a batch"
-            )
 
 
 def pooled_rows(pooling: Pooling, encoding: Encoding) -> Float[np.ndarray, "N D"]:
@@ -138,27 +108,14 @@ def require_rows(maker: str, rows: Any, count: int) -> None:
 
     `maker` names the pooling or map that made them, for the message.
     """
-    if not isinstance(rows, np.ndarray) or rows.dtype.kind not in "fiub":
-        kind = getattr(rows, "dtype", type(rows).__name__)
-        raise ScoreError(f"{maker}: wanted a matrix of real numbers, found {kind}")
-    if rows.ndim != 2 or len(rows) != count:
-        raise ScoreError(
-            f"{maker}: wanted a matrix of {count} rows, one a sentence, found shape {rows.shape}"
-        )
-
-
-def with_dropout(encoder: Encoder, seed: int) -> Any:
-    """The encoder with dropout, whose draws start from a seed.
-
-    The same calls in the same order give the same encodings; `pass_over` draws what the
-    encoding of some texts would draw. Raises UsageError for an encoder that has no
-    dropout.
-    """
-    if not hasattr(encoder, "with_dropout"):
-        raise UsageError(
-            "wanted an encoder with dropout, found one that has none to leave on"
-        )
-    return encoder.with_dropout(seed)
+    found = type(rows).__name__
+    if isinstance(rows, np.ndarray):
+        if rows.dtype.kind in "fiub" and rows.ndim == 2 and len(rows) == count:
+            return
+        found = f"{rows.dtype} of shape {rows.shape}"
+    raise ScoreError(
+        f"{maker}: wanted a matrix of real numbers with {count} rows, one a sentence, found {found}"
+    )
 
 
 @dataclass
@@ -167,33 +124,22 @@ class CachedEncoder:
 
     Attributes:
         config: Its configuration.
+        path: Its files.
         identity: The digests of its files.
-        cache: The encodings of its sentences.
-        load: Reads its files.
-        clock: Tells seconds.
         folder: The cache folder, which holds the encodings, and the moments and rows of
             corpora.
-        revision: The revision of the hub snapshot that the weights came from; None for
-            other files.
-        encoder: The encoder itself, once it is loaded.
+        cache: The encodings of its sentences.
     """
 
     config: EncoderConfig
+    path: Path
     identity: Identity
-    cache: EncoderCache
-    load: Callable[[], Encoder]
-    clock: Clock
     folder: Path
-    revision: str | None = None
-    encoder: Encoder | None = None
+    cache: EncoderCache
 
     @classmethod
     def open(
-        cls,
-        config: EncoderConfig,
-        places: Places,
-        clock: Clock,
-        identity: Identity | None = None,
+        cls, config: EncoderConfig, places: Places, identity: Identity | None = None
     ) -> CachedEncoder:
         """Open the encoder of a configuration. Raises AssetMissing if its files are not here.
 
@@ -203,31 +149,25 @@ class CachedEncoder:
         path = places.encoder(config)
         if identity is None:
             identity = places.identify(config, path)
-        return cls(
-            config=config,
-            identity=identity,
-            cache=EncoderCache.open(places.cache, identity.key),
-            load=lambda: config.load(path, places.cache),
-            clock=clock,
-            folder=places.cache,
-            revision=revision_of(path),
-        )
+        cache = EncoderCache.open(places.cache, identity.key)
+        return cls(config, path, identity, places.cache, cache)
 
+    @property
+    def revision(self) -> str | None:
+        """The hub snapshot that its files came from; None for other files."""
+        return revision_of(self.path)
+
+    @cached_property
     def loaded(self) -> Encoder:
-        """The encoder itself, loaded at the first call.
-
-        Raises DataError, at each call, if its key is not the key of its cache.
-        """
-        if self.encoder is None:
-            encoder = self.load()
-            key = with_code(encoder.key, self.config)
-            if key != self.identity.key:
-                raise DataError(
-                    f"{self.config.name}: its files changed during the run: wanted the key "
-                    f"{self.identity.key[:12]}, found {key[:12]}; run again"
-                )
-            self.encoder = encoder
-        return self.encoder
+        """The encoder itself. Raises DataError if its key is not the key of its cache."""
+        encoder = self.config.load(self.path, self.folder)
+        key = with_code(encoder.key, self.config)
+        if key != self.identity.key:
+            raise DataError(
+                f"{self.config.name}: its files changed during the run: wanted the key "
+                f"{self.identity.key[:12]}, found {key[:12]}; run again"
+            )
+        return encoder
 
     @cached_property
     def probe(self) -> Encoding:
@@ -236,35 +176,29 @@ class CachedEncoder:
         Raises ScoreError if code of a plug-in or a program makes it, and gives the
         sentence another vector among other texts.
         """
-        probe = encoded(self.loaded(), [PROBE_TEXT])
+        probe = encoded(self.loaded, [PROBE_TEXT])
         if code_of(self.config):
-            _require_independent_rows(self.loaded(), probe)
+            among_others = encoded(self.loaded, NEIGHBOURS)
+            for name, array in probe.arrays.items():
+                if not are_of_one_text(among_others.arrays[name][0], array[0]):
+                    raise ScoreError(
+                        f"the encoder gives {PROBE_TEXT!r} another {name} in another batch: "
+                        "switch off dropout, and what is computed over a batch"
+                    )
         return probe
 
     def ensure(self, texts: Sequence[str], progress: Progress) -> None:
         """Encode and store the distinct texts that are not cached yet, a portion at a time.
 
         Texts of similar length are encoded together, since each text of a batch costs as
-        much as the longest. A portion is written while the next one is encoded, and
-        memory holds no more than these two.
+        much as the longest.
         """
-        missing = sorted(self.cache.missing(texts), key=len)
-        writing: Future[None] | None = None
-        # At the end, the context waits until everything is written.
-        with ThreadPoolExecutor(max_workers=1, thread_name_prefix="cache") as writer:
-            for portion in self.portions(missing):
-                encoder = self.loaded()
-                start = self.clock()
-                encoding = encoded(encoder, portion, self.probe)
-                seconds = self.clock() - start
-                if writing is not None:
-                    writing.result()  # raises an error of writing
-                writing = writer.submit(
-                    self.cache.add, portion, encoding, seconds, encoder.facts
-                )
-                progress.step(len(portion))
-            if writing is not None:
-                writing.result()
+        for portion in self.portions(sorted(self.cache.missing(texts), key=len)):
+            start = perf_counter()
+            encoding = encoded(self.loaded, portion)
+            seconds = perf_counter() - start
+            self.cache.add(portion, encoding, seconds, self.loaded.facts)
+            progress.step(len(portion))
 
     def portions(self, texts: Iterable[str]) -> Iterator[list[str]]:
         """The texts in their order, in portions that take about two seconds, SHARD texts at most.
@@ -279,7 +213,7 @@ class CachedEncoder:
         characters = 0.0
         for text in texts:
             if most_characters is None:  # the encoder is loaded only if there is a text
-                most_characters = characters_at_once(self.loaded(), self.probe)
+                most_characters = characters_at_once(self.loaded, self.probe)
             # A text counts up to the length that it is cut to, and one token more.
             length = min(len(text), longest) + CHARACTERS_PER_TOKEN
             is_full = len(portion) == SHARD or characters + length > most_characters
@@ -299,7 +233,7 @@ class CachedEncoder:
         sentence_vectors = () if layers else SENTENCE_VECTORS
         encoding = self.cache.read(texts, layers, sentence_vectors)
         row = {text: number for number, text in enumerate(texts)}
-        return PooledEmbeddings(row, pooled_rows(pooling, encoding), self.clock)
+        return PooledEmbeddings(row, pooled_rows(pooling, encoding))
 
 
 # Sizes of portions
@@ -316,9 +250,8 @@ def characters_at_once(encoder: Encoder, probe: Encoding) -> float:
 def dropout_batch(encoder: Encoder, probe: Encoding) -> int:
     """Sentences that are encoded with dropout at a time: SHARD, or fewer for a large encoder.
 
-    It is a power of two, so that a block of a pass is divided into full batches. It is the
-    same on every device, since the dropout of a sentence depends on its batch. Without
-    dropout, the encoder would take about four seconds for a batch.
+    It is the same on every device, since the dropout of a sentence depends on its batch.
+    Without dropout, the encoder would take about four seconds for a batch.
     """
     tokens = 2 * CPU_MULTIPLICATIONS / _token_multiplications(encoder, probe)
     sentences = CHARACTERS_PER_TOKEN * tokens / SENTENCE_CHARACTERS

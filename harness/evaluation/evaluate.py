@@ -13,7 +13,6 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
-from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -26,7 +25,7 @@ from harness.core.interfaces import Encoder, Transform
 from harness.core.texts import text_digest, text_fault
 from harness.core.types import Method, Progress, Record, Task
 from harness.encoders.function import Function, FunctionConfig
-from harness.evaluation.cell import fit, fit_cell
+from harness.evaluation.cell import fit
 from harness.evaluation.embeddings import (
     PROBE_TEXT,
     SHARD,
@@ -35,11 +34,14 @@ from harness.evaluation.embeddings import (
     dropout_batch,
     encoded,
     pooled_rows,
+)
+from harness.evaluation.fit_corpus import (
+    applied,
+    needs_dropout,
+    needs_moments_alone,
     with_dropout,
 )
-from harness.evaluation.fit_corpus import needs_dropout
-from harness.evaluation.fit_vectors import FitCorpusVectors, applied
-from harness.evaluation.run import RunContext, execute, require_coverage
+from harness.evaluation.run import RunContext, execute, fit_cell, require_coverage
 from harness.evaluation.select import PlannedCell, planned_cells
 from harness.registry import Registry, load_registry
 from harness.resolve import Resolver, bypass_notes, is_encoder_name
@@ -113,21 +115,30 @@ def evaluate(
         >>> frame.method[0], bool(frame.score[0] < 30)
         ('function.native', True)
     """
-    _require_counts(seeds=seeds, min_coverage=min_coverage)
     to_frame(())  # raises before anything is measured if pandas is not installed
     places = Places.from_environment(os.environ) if places is None else places
     with tempfile.TemporaryDirectory(prefix="harness-") as folder:
         scratch = Path(folder)
-        function = _function(model)
-        if function is None:
-            methods, places = _methods(model, places)
-            registry = Resolver.from_options(places).registry
+        registry = Resolver.from_options(places).registry
+        function: Any = getattr(model, "encode", model)
+        methods: list[Method] = []
+        if callable(function) and not isinstance(model, str):
+            if not is_encoder_name(name) or name in registry.encoders:
+                raise UsageError(
+                    f"name={name!r}: wanted lower-case letters, digits and hyphens, and no "
+                    "encoder's name; take another"
+                )
+            config = FunctionConfig(name, function)
+            config.identify()  # raises the function's errors before anything is measured
+            encoders = {**places.encoders, name: scratch}
+            places = replace(places, cache=scratch / "cache", encoders=encoders)
+            methods.append(Method(config, NATIVE))
         else:
-            registry = Resolver.from_options(places).registry
-            method, places = _method_of_function(
-                function, name, places, registry, scratch
-            )
-            methods = [method]
+            is_single = isinstance(model, str) or not isinstance(model, Iterable)
+            models: Any = [model] if is_single else model
+            for name_or_method in models:
+                method, places = resolved(name_or_method, places)
+                methods.append(method)
         chosen_tasks = _tasks(tasks, registry)
         if not methods or not chosen_tasks:
             raise UsageError(
@@ -149,62 +160,6 @@ def evaluate(
             method_and_task = (outcome.cell.method, outcome.cell.task)
             records.setdefault(method_and_task, []).append(outcome.record)
     return to_frame(score_rows(Results(records), tables, registry, every_score))
-
-
-def _require_counts(*, seeds: int = 1, min_coverage: float) -> None:
-    """Raise UsageError for fewer than one seed, or a share outside 0 to 1."""
-    if seeds < 1:
-        raise UsageError(f"seeds: wanted 1 or more, found {seeds}")
-    if not 0 <= min_coverage <= 1:
-        raise UsageError(
-            f"min_coverage: wanted a share from 0 to 1, found {min_coverage}"
-        )
-
-
-def _function(model: Model | Sequence[str | Method]) -> Function | None:
-    """The function from texts to vectors: the model itself, or its `encode`.
-
-    None for a model that is given as a name, a path, a method, or several of these.
-    """
-    if isinstance(model, str):
-        return None
-    function: Any = getattr(model, "encode", model)
-    if not callable(function):
-        return None
-    return function
-
-
-def _method_of_function(
-    function: Function, name: str, places: Places, registry: Registry, scratch: Path
-) -> tuple[Method, Places]:
-    """The method of a function, and places with a temporary cache for its encodings.
-
-    Raises UsageError for a name that is taken. The function is called with a few texts,
-    so that its errors are raised before anything is measured.
-    """
-    if not is_encoder_name(name) or name in registry.encoders:
-        raise UsageError(
-            f"name={name!r}: wanted lower-case letters, digits and hyphens, and no encoder's name; "
-            "take another"
-        )
-    config = FunctionConfig(name, function)
-    config.identify()
-    encoders = {**places.encoders, name: scratch}
-    places = replace(places, cache=scratch / "cache", encoders=encoders)
-    return Method(config, NATIVE), places
-
-
-def _methods(
-    model: Model | Sequence[str | Method], places: Places
-) -> tuple[list[Method], Places]:
-    """The methods that names, folders and `Method`s mean, and places with their files."""
-    is_single = isinstance(model, str) or not isinstance(model, Iterable)
-    models: Any = [model] if is_single else model
-    methods = []
-    for name_or_method in models:
-        method, places = resolved(name_or_method, places)
-        methods.append(method)
-    return methods, places
 
 
 def _tasks(tasks: str | Task | Sequence[str | Task], registry: Registry) -> list[Task]:
@@ -296,12 +251,15 @@ def encoder(
         >>> embed.method.id
         'bert-mini.mean'
     """
-    _require_counts(min_coverage=min_coverage)
     places = Places.from_environment(os.environ) if places is None else places
     method, places = resolved(model, places)
-    corpora = load_registry().corpora
-    if texts is None and method.fit_on in corpora:
-        embedder = _fitted_on_corpus(method, TaskLoader(places, corpora), seed)
+    registry = load_registry()
+    if texts is None and method.fit_on in registry.corpora:
+        cell = PlannedCell(method, registry.tasks[SMALL_TASK], seed)
+        cached = CachedEncoder.open(cell.encoder, places)
+        loader = TaskLoader(places, registry.corpora)
+        fitted = fit_cell(cell, loader, Progress(), cached)
+        embedder = Embedder(method, cached.loaded, fitted.transforms, fitted.fitted_on)
     else:
         config = method.encoder.member(seed)
         loaded = config.load(places.encoder(config), places.cache)
@@ -345,15 +303,13 @@ class Embedder:
         """
         texts = as_texts(texts)
         distinct_texts = list(dict.fromkeys(texts))
-        pooled = _pooled(self.method, self.encoder, distinct_texts)
-        coverage = pooled.coverage
+        vectors, coverage = _pooled(self.method, self.encoder, distinct_texts)
         require_coverage(self.method.id, coverage, self.min_coverage, "min_coverage=0")
         if coverage is not None and coverage < WARNED_COVERAGE:
             warnings.warn(
                 f"{self.method.id}: {100 * coverage:.1f} % of the tokens have a vector",
                 stacklevel=2,
             )
-        vectors = pooled.vectors
         for transform in self.transforms:
             vectors = applied(transform, vectors)
         is_finite = np.isfinite(vectors).all(axis=1)
@@ -412,77 +368,47 @@ def fit_method(
         raise UsageError(
             f"{method.id}: wanted texts to fit it on, found none; give some"
         )
-    fit_vectors = _vectors_to_fit_on(method, encoder, texts, seed)
+    vectors: Any
+    if needs_dropout(method):
+        # Each occurrence of a text is encoded, since each is encoded with other dropout.
+        batch_size = dropout_batch(encoder, encoded(encoder, [PROBE_TEXT]))
+        vectors, _ = _pooled(method, with_dropout(encoder, seed), texts, batch_size)
+    else:
+        distinct_texts = list(dict.fromkeys(texts))
+        row = {text: number for number, text in enumerate(distinct_texts)}
+        pooled = PooledEmbeddings(row, _pooled(method, encoder, distinct_texts)[0])
+        if needs_moments_alone(method):
+            vectors, _ = pooled.moments("texts", texts)
+        else:
+            vectors = pooled.matrix[pooled.rows(texts)]
     with one_blas_thread():
-        transforms = fit(method, fit_vectors, np.random.default_rng(seed))
+        transforms = fit(method, vectors, np.random.default_rng(seed))
     fitted_method = replace(method, fit_on=OWN_TEXTS)
     return Embedder(fitted_method, encoder, transforms, text_digest(texts))
 
 
-def _vectors_to_fit_on(
-    method: Method, encoder: Encoder, texts: Sequence[str], seed: int
-) -> FitCorpusVectors:
-    """The vectors of texts, or their moments, that a method's post-processors are fitted on."""
-    if needs_dropout(method):
-        # Each occurrence of a text is encoded, since each is encoded with other dropout.
-        batch_size = dropout_batch(encoder, encoded(encoder, [PROBE_TEXT]))
-        dropping_encoder = with_dropout(encoder, seed)
-        pooled = _pooled(method, dropping_encoder, texts, batch_size)
-        return FitCorpusVectors(pooled.vectors)
-    distinct_texts = list(dict.fromkeys(texts))
-    pooled = _pooled(method, encoder, distinct_texts)
-    row = {text: number for number, text in enumerate(distinct_texts)}
-    embeddings = PooledEmbeddings(row, pooled.vectors, perf_counter)
-    return FitCorpusVectors.from_embeddings(method, embeddings, "texts", texts)
-
-
-def _fitted_on_corpus(method: Method, loader: TaskLoader, seed: int) -> Embedder:
-    """Fit a method on the corpus that its id names, as a run does, with the same cache.
-
-    Raises AssetMissing if encoder or corpus are not on this machine.
-    """
-    cell = PlannedCell(method, load_registry().tasks[SMALL_TASK], seed)
-    encoder = CachedEncoder.open(cell.encoder, loader.places, perf_counter)
-    fitted = fit_cell(cell, loader, Progress(), encoder)
-    return Embedder(method, encoder.loaded(), fitted.transforms, fitted.fitted_on)
-
-
-@dataclass(frozen=True, eq=False)
-class PooledTexts:
-    """Texts under a pooling.
-
-    Attributes:
-        vectors: One row a text.
-        coverage: The share of their tokens that have a vector; None if tokens are not
-            counted, or if there are none.
-    """
-
-    vectors: Float32[np.ndarray, "N D"]
-    coverage: float | None
-
-
 def _pooled(
     method: Method, encoder: Encoder, texts: Sequence[str], batch_size: int = SHARD
-) -> PooledTexts:
-    """Encode texts, `batch_size` at a time, and pool them as a method does."""
+) -> tuple[Float32[np.ndarray, "N D"], float | None]:
+    """Encode texts, `batch_size` at a time, and pool them as a method does.
+
+    Returns:
+        One row a text, and the share of their tokens that have a vector; None if tokens
+        are not counted, or if there are none.
+    """
     batches = [
         texts[start : start + batch_size] for start in range(0, len(texts), batch_size)
     ]
-    if not batches:
-        batches = [[]]  # so that the empty matrix has the encoder's width
     vectors = []
-    token_count = 0.0
-    count_with_vector = 0.0
-    for batch in batches:
+    # Of all texts so far, the tokens, and the tokens that have a vector.
+    counts = np.zeros(2)
+    for batch in batches or [[]]:  # the empty matrix has the encoder's width, too
         encoding = encoded(encoder, batch)
         vectors.append(pooled_rows(method.pooling, encoding))
         if encoding.tokens is not None:
-            # Of each sentence, the tokens, and the tokens that have a vector.
-            counts = encoding.tokens.sum(axis=0, dtype=np.float64)
-            token_count += float(counts[0])
-            count_with_vector += float(counts[1])
-    coverage = count_with_vector / token_count if token_count else None
-    return PooledTexts(np.concatenate(vectors), coverage)
+            counts += encoding.tokens.sum(axis=0)
+    coverage = float(counts[1] / counts[0]) if counts[0] else None
+    return np.concatenate(vectors), coverage
 
 
 def as_texts(texts: Iterable[str]) -> list[str]:

@@ -1,29 +1,36 @@
-"""Passes over fit corpora: sentences are encoded for fits alone, and are not kept.
+"""The vectors that post-processors are fitted on, of sentences that are encoded for the fit alone.
 
 A pass (`FitCorpusPass`) encodes a sample of a corpus (`FitCorpusSample`) once, for all
 poolings and post-processors that are fitted on it. It stores moments or rows: a file for
 each pooling. The sample is divided into blocks. A block is encoded by one process, and
 again from its beginning after a kill. The files of all blocks are merged in their order,
 so any number of workers gives the same bits. Each file is complete or absent.
+
+The rows of a corpus may be larger than memory. They are read through a memory map, and so
+are the matrices that a chain of post-processors makes of them.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import compress, islice
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 import numpy as np
 
-from harness.core.arrays import Float, Float32
-from harness.core.errors import DataError, is_interruption
+from harness.core.arrays import Float, read_only, read_only_view
+from harness.core.errors import DataError, UsageError, is_interruption
+from harness.core.files import naming
 from harness.core.identity import identity_digest
-from harness.core.interfaces import Encoding, Pooling
+from harness.core.interfaces import Pooling, Transform
 from harness.core.provenance import code_of
+from harness.core.tensors import TensorFile, write_tensors
 from harness.core.texts import text_digest
 from harness.core.types import Method, Progress
 from harness.evaluation.embeddings import (
@@ -32,35 +39,35 @@ from harness.evaluation.embeddings import (
     dropout_batch,
     encoded,
     pooled_rows,
-    with_dropout,
+    require_rows,
 )
-from harness.evaluation.fit_vectors import (
-    FitCorpusVectors,
-    join_rows,
-    needs_moments_alone,
-    read_fit_corpus,
-    write_fit_corpus,
-)
-from harness.evaluation.select import PlannedCell
 from harness.tasks.loader import TARGETS, FitCorpus
 from harness.transforms.affine import Moments
 from harness.transforms.pooling import POOLINGS, Native
 
 SHARDS_A_BLOCK = 4  # at least; a shard has SHARD sentences
-MOST_BLOCKS = (
-    256  # of a pass, since each block reads the corpus up to its own sentences
-)
+# Blocks of a pass, since each of them reads the corpus up to its own sentences.
+MOST_BLOCKS = 256
 DIGEST_DIGITS = 16  # of a digest, in the name of a file
+ROWS_TENSOR = "rows"  # the tensor of a file that holds rows and not moments
+ROWS_IN_MEMORY = 8192  # of a mapped matrix at a time
+
+Vectors = Any  # Moments, or a matrix of rows
 
 
-def needs_pass(method: Method, fit_corpus: FitCorpus) -> bool:
-    """Whether sentences are encoded for the fit alone: from a corpus, or with dropout."""
-    return fit_corpus.streams or needs_dropout(method)
+def needs_moments_alone(method: Method) -> bool:
+    """Whether a mean and a covariance are all that a method's post-processors are fitted on."""
+    return all(post.from_moments for post in method.post)
 
 
 def needs_dropout(method: Method) -> bool:
     """Whether a post-processor of the method is fitted on encodings with dropout."""
     return any(post.dropout for post in method.post)
+
+
+def needs_pass(method: Method, fit_corpus: FitCorpus) -> bool:
+    """Whether sentences are encoded for the fit alone: from a corpus, or with dropout."""
+    return fit_corpus.streams or needs_dropout(method)
 
 
 # Which sentences
@@ -89,44 +96,29 @@ class FitCorpusSample:
     dropout_seed: int | None = None
 
     @classmethod
-    def for_cell(cls, cell: PlannedCell, fit_corpus: FitCorpus) -> FitCorpusSample:
-        """The sentences that a cell is fitted on."""
-        return cls.for_method(
-            cell.method,
-            cell.seed,
-            corpus=fit_corpus.name,
-            corpus_digest=fit_corpus.digest,
-            corpus_size=fit_corpus.count,
-        )
-
-    @classmethod
-    def for_method(
-        cls,
-        method: Method,
-        seed: int,
-        *,
-        corpus: str,
-        corpus_digest: str,
-        corpus_size: int,
-    ) -> FitCorpusSample:
+    def of(cls, method: Method, seed: int, fit_corpus: FitCorpus) -> FitCorpusSample:
         """The sentences that a method is fitted on with a seed.
 
         Of a task they are all sentences. Of another corpus they are the largest share
         that a post-processor of the method asks for, and SHARD sentences at least.
         """
-        if corpus in TARGETS:
-            size = corpus_size
-        else:
+        size = corpus_size = fit_corpus.count
+        if fit_corpus.name not in TARGETS:
             share = max(post.share for post in method.post)
             size = min(corpus_size, max(SHARD, math.ceil(share * corpus_size)))
         return cls(
-            corpus=corpus,
-            corpus_digest=corpus_digest,
+            corpus=fit_corpus.name,
+            corpus_digest=fit_corpus.digest,
             corpus_size=corpus_size,
             size=size,
             seed=seed if size < corpus_size else None,
             dropout_seed=seed if needs_dropout(method) else None,
         )
+
+    @property
+    def share(self) -> float:
+        """The number of sentences that are fitted on, divided by those of the corpus."""
+        return self.size / self.corpus_size if self.corpus_size else 1.0
 
     @property
     def digest(self) -> str:
@@ -138,9 +130,15 @@ class FitCorpusSample:
 
     @property
     def blocks(self) -> list[range]:
-        """The positions of each block's sentences in the sample; they depend on its size alone."""
+        """The positions of each block's sentences in the sample.
+
+        They depend on its size alone. With dropout there is one block, since the dropout
+        of a sentence depends on all draws before it.
+        """
         shards_a_block = math.ceil(self.size / SHARD / MOST_BLOCKS)
         block_size = SHARD * max(SHARDS_A_BLOCK, shards_a_block)
+        if self.dropout_seed is not None:
+            block_size = max(1, self.size)
         positions = range(self.size)
         return [
             positions[start : start + block_size]
@@ -187,28 +185,6 @@ def _pooling_name(pooling: Pooling) -> str:
 # One pass
 
 
-def fit_corpus_passes(
-    encoder: CachedEncoder,
-    fit_corpora: Mapping[PlannedCell, FitCorpus | None],
-    progress: Progress,
-) -> dict[PlannedCell, FitCorpusPass]:
-    """The pass of each cell that needs one; cells with equal samples share it."""
-    pass_of_sample: dict[FitCorpusSample, FitCorpusPass] = {}
-    pass_of_cell: dict[PlannedCell, FitCorpusPass] = {}
-    for cell, fit_corpus in fit_corpora.items():
-        if fit_corpus is None or not needs_pass(cell.method, fit_corpus):
-            continue
-        sample = FitCorpusSample.for_cell(cell, fit_corpus)
-        if sample not in pass_of_sample:
-            pass_of_sample[sample] = FitCorpusPass(
-                encoder, sample, fit_corpus, progress
-            )
-        corpus_pass = pass_of_sample[sample]
-        corpus_pass.methods[corpus_pass.file(cell.method)] = cell.method
-        pass_of_cell[cell] = corpus_pass
-    return pass_of_cell
-
-
 @dataclass(eq=False)
 class FitCorpusPass:
     """A pass of an encoder over a sample, for all methods that are fitted on it.
@@ -219,9 +195,7 @@ class FitCorpusPass:
         fit_corpus: The corpus that it reads them from.
         progress: Counts the sentences.
         methods: The methods, each by the file that it is fitted from.
-        errors: The errors of methods whose pooling or moments failed so far, or of all
-            if the sentences changed. `vectors` raises them; the other methods go on
-            without them.
+        error: The error that ended the pass; each of its cells fails with it.
     """
 
     encoder: CachedEncoder
@@ -229,212 +203,179 @@ class FitCorpusPass:
     fit_corpus: FitCorpus
     progress: Progress
     methods: dict[Path, Method] = field(default_factory=dict)
-    errors: dict[Method, BaseException] = field(default_factory=dict)
+    error: BaseException | None = None
+
+    def add(self, method: Method) -> None:
+        """Add a method that is fitted on the sample."""
+        self.methods[self.file(method)] = method
 
     def file(self, method: Method) -> Path:
         """The file that a method is fitted from."""
         return self.sample.file(self.encoder.folder, self.encoder.identity.key, method)
 
-    @property
-    def missing_files(self) -> list[Path]:
-        """The files that do not exist yet."""
-        return [file for file in self.methods if not file.exists()]
+    def vectors(self, method: Method) -> tuple[Vectors, float]:
+        """The moments or rows that a method is fitted on, and the seconds that they took.
 
-    def vectors(self, method: Method) -> FitCorpusVectors:
-        """The moments or rows that a method is fitted on.
-
-        Raises the error of its pooling or moments, and DataError for an empty corpus.
+        The pass is made where their file is missing. Raises the error of the pass, and
+        DataError for an empty corpus.
         """
-        stored_vectors = self.stored.get(self.file(method))
-        if method in self.errors:
-            raise self.errors[method]
-        if stored_vectors is None:
+        stored = read_vectors(self.file(method))
+        if stored is None:
+            if self.error is not None:
+                raise self.error
             # This raises if the encoder lacks what the pooling reads.
             pooled_rows(method.pooling, self.encoder.probe)
+            try:
+                self.make()
+            except BaseException as error:
+                self.error = error
+                raise
+            stored = read_vectors(self.file(method))
+        if stored is None:
             raise DataError(
                 f"{self.sample.corpus}: wanted sentences to fit on, found none; get it again"
             )
-        share = self.sample.size / self.sample.corpus_size
-        return replace(stored_vectors, share=share)
+        return stored
 
-    @cached_property
-    def stored(self) -> Mapping[Path, FitCorpusVectors]:
-        """The content of the files. If any is missing, the pass is made at the first call."""
-        content = {file: read_fit_corpus(file) for file in self.methods}
-        missing_files = [file for file, vectors in content.items() if vectors is None]
-        if missing_files:
-            self.progress.phase(self._phase(), self.sample.size)
-            for block in self.sample.blocks:
-                self.encode_block(block, missing_files)
-            self.merge_blocks(missing_files)
-            for file in missing_files:
-                content[file] = read_fit_corpus(file)
-        return {
-            file: vectors for file, vectors in content.items() if vectors is not None
-        }
-
-    def _phase(self) -> str:
-        """The name of this pass in a bar of progress."""
-        sample = self.sample
-        seed = sample.dropout_seed if sample.seed is None else sample.seed
-        if seed is None:
-            return f"fitting on {sample.corpus}"
-        return f"fitting on {sample.corpus}, seed {seed}"
-
-    # A block is encoded
-
-    def encode_block(self, block: range, files: Iterable[Path]) -> None:
-        """Encode a block once, and store its vectors for each of these files.
-
-        Files of the block that are stored already stay as they are. Nothing is stored for
-        a method whose pooling the encoder lacks, or whose pooling or moments fail.
-        """
-        block_vectors = self._block_vectors_to_make(block, files)
-        if not block_vectors:
+    def make(self) -> None:
+        """Encode the blocks that are not stored yet, and merge them into the missing files."""
+        methods = self.missing()
+        sentences = self.fit_corpus.sentences
+        self.progress.phase(f"fitting on {self.sample.corpus}", self.sample.size)
+        for block in self.sample.blocks:
+            encode_block(self.encoder, self.sample, sentences, methods, block)
             self.progress.step(len(block))
-            return
-        encoder, batches = self._batches(block)
-        clock = self.encoder.clock
-        start = clock()
-        for batch in batches:
-            encoding = encoded(encoder, batch, self.encoder.probe)
-            block_vectors = self._with_batch(block_vectors, encoding)
-            self.progress.step(len(batch))
-        seconds = clock() - start
-        for vectors in block_vectors:
-            if not vectors.is_empty:
-                write_fit_corpus(vectors.file, vectors.joined(), seconds)
+        self.merge(methods)
 
-    def _block_vectors_to_make(
-        self, block: range, files: Iterable[Path]
-    ) -> list[_BlockVectors]:
-        """The vectors of a block, still empty, of the files whose block is not stored."""
-        block_vectors = []
-        for file in files:
-            method = self.methods[file]
-            block_file = _block_file(file, block)
-            is_stored = read_fit_corpus(block_file) is not None
-            if not is_stored and _has_pooling(method.pooling, self.encoder.probe):
-                block_vectors.append(_BlockVectors(method, block_file))
-        return block_vectors
-
-    def _with_batch(
-        self, block_vectors: Sequence[_BlockVectors], encoding: Encoding
-    ) -> list[_BlockVectors]:
-        """The vectors of a block with one more batch.
-
-        A method whose pooling or moments fail is left out, and its error is kept.
-        """
-        grown_vectors = []
-        for vectors in block_vectors:
-            try:
-                vectors.add(encoding)
-            except BaseException as error:
-                # A pooling of a plug-in may raise anything.
-                if not is_interruption(error):
-                    self.errors[vectors.method] = error
-                    continue
-                raise
-            grown_vectors.append(vectors)
-        return grown_vectors
-
-    def _batches(self, block: range) -> tuple[Any, Iterator[Sequence[str]]]:
-        """The encoder for a block, and the block's sentences in batches."""
-        sample, encoder = self.sample, self.encoder
-        is_last = block.stop >= sample.size
-        # The last block reads to the end of the corpus, which raises there if it changed.
-        stop = None if is_last else block.stop
-        sentences = islice(sample.drawn(self.fit_corpus.sentences()), stop)
-        if sample.dropout_seed is None:
-            sentences_of_block = islice(sentences, block.start, None)
-            return encoder.loaded(), encoder.portions(sentences_of_block)
-        # The dropout of a sentence depends on all earlier draws. So the draws of earlier
-        # blocks are repeated, in batches of the same size.
-        batch_size = dropout_batch(encoder.loaded(), encoder.probe)
-        dropping_encoder = with_dropout(encoder.loaded(), sample.dropout_seed)
-        earlier_sentences = islice(sentences, block.start)
-        for batch in _in_batches(earlier_sentences, batch_size):
-            dropping_encoder.pass_over(batch)
-        return dropping_encoder, _in_batches(sentences, batch_size)
-
-    # Blocks are merged
-
-    def merge_blocks(self, files: Iterable[Path]) -> None:
-        """Make each of these files of its blocks, in their order, and remove the blocks.
-
-        If the sentences have changed since their digest was computed, no file is made:
-        the blocks are removed, and the error is kept for all methods.
-        """
-        files = list(files)
-        if not files:
+    def merge(self, files: Iterable[Path]) -> None:
+        """Make each of these files of its blocks, in their order, and remove the blocks."""
+        blocks = self.sample.blocks
+        block_files = [
+            (file, [_block_file(file, block) for block in blocks]) for file in files
+        ]
+        if not block_files:
             return
         try:
+            # What other sentences gave must not be stored under the digest of these.
             self.fit_corpus.require_unchanged()
-        except DataError as error:
-            self.errors.update(dict.fromkeys(self.methods.values(), error))
-            for file in files:
-                self._remove_blocks(file)
-            return
-        for file in files:
-            contents = [
-                read_fit_corpus(block_file) for block_file in self._block_files(file)
-            ]
-            blocks = [content for content in contents if content is not None]
-            if not blocks or len(blocks) < len(contents):
-                # The corpus is empty, the method failed, or another process has merged
-                # the blocks.
-                continue
-            vectors: list[Any] = [block.vectors for block in blocks]
-            merged: Moments | Float[np.ndarray, "n D"]
-            if needs_moments_alone(self.methods[file]):
-                merged = Moments.merged(vectors)
-            else:
-                merged = join_rows(vectors, file.parent)
-            write_fit_corpus(file, merged, sum(block.seconds for block in blocks))
-            self._remove_blocks(file)
+            for file, parts in block_files:
+                _merge(file, parts)
+        except DataError:
+            for _, parts in block_files:
+                _remove(parts)
+            raise
 
-    def _block_files(self, file: Path) -> list[Path]:
-        """The files of the blocks that a file is made of, in their order."""
-        return [_block_file(file, block) for block in self.sample.blocks]
+    def missing(self) -> dict[Path, Method]:
+        """The methods whose files are missing, but those whose pooling the encoder cannot serve."""
+        methods = {}
+        for file, method in self.methods.items():
+            if read_vectors(file) is None and self._can_pool(method.pooling):
+                methods[file] = method
+        return methods
 
-    def _remove_blocks(self, file: Path) -> None:
-        """Remove the blocks that a file is made of."""
-        for block_file in self._block_files(file):
-            block_file.unlink(missing_ok=True)
+    def _can_pool(self, pooling: Pooling) -> bool:
+        """Whether a pooling works on the probe; if not, its cells fail with its error."""
+        try:
+            pooled_rows(pooling, self.encoder.probe)
+        except BaseException as error:
+            # A pooling of a plug-in may raise anything.
+            if not is_interruption(error):
+                return False
+            raise
+        return True
 
 
-class _BlockVectors:
-    """The vectors of a block that a method is fitted on, which grow batch by batch.
+def encode_block(
+    encoder: CachedEncoder,
+    sample: FitCorpusSample,
+    sentences: Callable[[], Iterable[str]],
+    methods: Mapping[Path, Method],
+    block: range,
+) -> None:
+    """Encode a block of a sample once, and store its vectors for each method.
 
-    They are rows, or the moments of rows; `file` is where they will be stored.
+    Vectors of the block that are stored already stay as they are.
+
+    Args:
+        encoder: The encoder.
+        sample: The sample.
+        sentences: Gives all sentences of the corpus.
+        methods: The methods, each by the file that it is fitted from.
+        block: The positions of the block's sentences in the sample.
     """
+    vectors_by_file: dict[Path, list[Vectors]] = {}
+    for file in methods:
+        if read_vectors(_block_file(file, block)) is None:
+            vectors_by_file[file] = []
+    if not vectors_by_file:
+        return
+    start = perf_counter()
+    # The last block reads to the end of the corpus, which raises there if it changed.
+    stop = None if block.stop >= sample.size else block.stop
+    texts = islice(sample.drawn(sentences()), block.start, stop)
+    model: Any = encoder.loaded
+    batches: Iterable[Sequence[str]] = encoder.portions(texts)
+    if sample.dropout_seed is not None:
+        size = dropout_batch(model, encoder.probe)
+        batches = iter(lambda: list(islice(texts, size)), [])
+        model = with_dropout(model, sample.dropout_seed)
+    for batch in batches:
+        encoding = encoded(model, batch)
+        for file, earlier_vectors in vectors_by_file.items():
+            vectors: Vectors = pooled_rows(methods[file].pooling, encoding)
+            if needs_moments_alone(methods[file]):
+                vectors = Moments.of(vectors)
+                if earlier_vectors:
+                    vectors = earlier_vectors.pop().merge(vectors)
+            earlier_vectors.append(vectors)
+    seconds = perf_counter() - start
+    for file, all_vectors in vectors_by_file.items():
+        if len(all_vectors) == 1:
+            write_vectors(_block_file(file, block), all_vectors[0], seconds)
+        elif all_vectors:
+            rows = np.concatenate(all_vectors)
+            write_vectors(_block_file(file, block), rows, seconds)
 
-    def __init__(self, method: Method, file: Path) -> None:
-        self.method = method
-        self.file = file
-        self.rows: list[Float32[np.ndarray, "m D"]] = []
-        self.moments: Moments | None = None
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether no batch was added yet."""
-        return not self.rows and self.moments is None
+def with_dropout(encoder: Any, seed: int) -> Any:
+    """The encoder with dropout, whose draws start from a seed.
 
-    def add(self, encoding: Encoding) -> None:
-        """Add the vectors of one more batch."""
-        rows = pooled_rows(self.method.pooling, encoding)
-        if not needs_moments_alone(self.method):
-            self.rows.append(rows)
-        elif self.moments is None:
-            self.moments = Moments.of(rows)
-        else:
-            self.moments = self.moments.merge(Moments.of(rows))
+    The same calls in the same order give the same encodings. Raises UsageError for an
+    encoder that has no dropout.
+    """
+    if not hasattr(encoder, "with_dropout"):
+        raise UsageError(
+            "wanted an encoder with dropout, found one that has none to leave on"
+        )
+    return encoder.with_dropout(seed)
 
-    def joined(self) -> Moments | Float[np.ndarray, "n D"]:
-        """The vectors of all batches."""
-        if self.moments is None:
-            return np.concatenate(self.rows)
-        return self.moments
+
+def _merge(file: Path, parts: Sequence[Path]) -> None:
+    """Make a file of the files of its blocks, and remove these."""
+    vectors: list[Vectors] = []
+    seconds = 0.0
+    for part in parts:
+        stored = read_vectors(part)
+        if stored is None:  # another process has merged and removed the blocks
+            return
+        vectors.append(stored[0])
+        seconds += stored[1]
+    if not vectors:  # the corpus is empty
+        return
+    if isinstance(vectors[0], Moments):
+        write_vectors(file, Moments.merged(vectors), seconds)
+    else:
+        shape = (sum(len(rows) for rows in vectors), vectors[0].shape[1])
+        joined = scratch_matrix(shape, np.float32, file.parent)
+        np.concatenate(vectors, out=joined)
+        write_vectors(file, joined, seconds)
+    _remove(parts)
+
+
+def _remove(parts: Iterable[Path]) -> None:
+    """Remove the files of blocks."""
+    for part in parts:
+        part.unlink(missing_ok=True)
 
 
 def _block_file(file: Path, block: range) -> Path:
@@ -442,25 +383,77 @@ def _block_file(file: Path, block: range) -> Path:
     return file.with_name(f".{file.name}.{block.start}.block")
 
 
-def _has_pooling(pooling: Pooling, encoding: Encoding) -> bool:
-    """Whether an encoding has what the pooling reads.
+# Files of moments or rows
 
-    The pooling is tried on it. If that fails, its cells fail with this error when their
-    vectors are read.
+
+def read_vectors(path: Path) -> tuple[Vectors, float] | None:
+    """The moments or rows in a file, and the seconds that they took.
+
+    None if there is no file, or if it is damaged.
     """
-    try:
-        pooled_rows(pooling, encoding)
-    except BaseException as error:
-        # A pooling of a plug-in may raise anything.
-        if not is_interruption(error):
-            return False
-        raise
-    return True
+    file = TensorFile.parse(path)
+    if file is None:
+        return None
+    tensors: dict[str, Any] = {name: file.read(name) for name in file.tensors}
+    if any(tensor is None for tensor in tensors.values()):
+        return None
+    vectors = tensors.get(ROWS_TENSOR)
+    if vectors is None:
+        vectors = Moments(count=int(file.metadata["count"]), **tensors)
+    return vectors, float(file.metadata["seconds"])
 
 
-def _in_batches(texts: Iterator[str], size: int) -> Iterator[Sequence[str]]:
-    """The texts, `size` at a time; the last batch may be smaller."""
-    batch = list(islice(texts, size))
-    while batch:
-        yield batch
-        batch = list(islice(texts, size))
+def write_vectors(path: Path, vectors: Vectors, seconds: float) -> None:
+    """Store moments or rows, and the seconds of the pass that made them."""
+    metadata = {"seconds": repr(seconds)}
+    if isinstance(vectors, Moments):
+        tensors = {"mean": vectors.mean, "scatter": vectors.scatter}
+        write_tensors(path, tensors, {"count": str(vectors.count), **metadata})
+    else:
+        write_tensors(path, {ROWS_TENSOR: vectors}, metadata)
+
+
+# Maps of matrices, which may be larger than memory
+
+
+def row_chunks(x: Float[np.ndarray, "n D"]) -> Iterator[Float[np.ndarray, "m D"]]:
+    """The rows of a matrix, at most ROWS_IN_MEMORY at a time."""
+    for start in range(0, len(x), ROWS_IN_MEMORY):
+        yield x[start : start + ROWS_IN_MEMORY]
+
+
+def applied(
+    transform: Transform, x: Float[np.ndarray, "n D"]
+) -> Float[np.ndarray, "n K"]:
+    """The rows under a map, which cannot write into `x`; the result is read-only.
+
+    Raises ScoreError unless there are as many rows of real numbers as in `x`.
+    """
+    mapped = transform(read_only_view(x))
+    require_rows(f"the map {type(transform).__name__}", mapped, len(x))
+    return read_only_view(mapped)
+
+
+def applied_in_chunks(
+    transform: Transform, x: Float[np.ndarray, "n D"], folder: Path
+) -> Float[np.ndarray, "n K"]:
+    """The rows under a map, in float64, as a scratch matrix in a folder."""
+    width = applied(transform, x[:1]).shape[1]
+    mapped = scratch_matrix((len(x), width), np.float64, folder)
+    for start, chunk in enumerate(row_chunks(x)):
+        first = start * ROWS_IN_MEMORY
+        mapped[first : first + len(chunk)] = applied(transform, chunk)
+    rows: Float[np.ndarray, "n K"] = read_only(mapped)
+    return rows
+
+
+def scratch_matrix(shape: tuple[int, int], dtype: Any, folder: Path) -> Any:
+    """A matrix in a file without a name, which is removed when the matrix is not used any more."""
+    with tempfile.TemporaryFile(dir=folder) as file:
+        # The file gets its whole size now: a disk that becomes full while rows are
+        # written would end the process.
+        if hasattr(os, "posix_fallocate"):
+            size = math.prod(shape) * np.dtype(dtype).itemsize
+            with naming(folder):
+                os.posix_fallocate(file.fileno(), 0, max(1, size))
+        return np.memmap(file, dtype, "w+", shape=shape)

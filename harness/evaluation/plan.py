@@ -5,8 +5,8 @@ A plan loads no model, and reads no corpus to its end.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import groupby
 
 from harness.assets.places import asset_named
@@ -14,29 +14,31 @@ from harness.core.errors import AssetMissing, HarnessError
 from harness.core.hardware import base_name
 from harness.core.interfaces import Trained
 from harness.encoders.cache.encodings import EncoderCache
+from harness.evaluation.cell import identity_of
 from harness.evaluation.fit_corpus import needs_pass
-from harness.evaluation.identity import identity_without_fit
 from harness.evaluation.select import PlannedCell
 from harness.results.store import Store, sidecar_metadata
 from harness.tasks.loader import CellTexts, TaskLoader, distinct_sentences
 
+CHARACTERS_A_SENTENCE = 60  # of corpora, about
 
-@dataclass(frozen=True, kw_only=True)
+
+@dataclass
 class MissingAsset:
     """An asset that is not on this machine.
 
     Attributes:
-        cells: How many cells need it.
         get: The command or the step that gets it, or why it is not here.
         bytes: The size of the download; None if it is not known.
+        cells: How many cells need it.
     """
 
-    cells: int
     get: str
     bytes: int | None = None
+    cells: int = 0
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class Plan:
     """The plan of a run.
 
@@ -60,7 +62,14 @@ class Plan:
     sentences: int = 0
     seconds: float | None = 0.0
     fits: int = 0
-    missing: Mapping[str, MissingAsset]
+    missing: dict[str, MissingAsset] = field(default_factory=dict)
+
+    def add_missing(
+        self, name: str, cells: int, error: HarnessError, size: int | None
+    ) -> None:
+        """Count cells that cannot run for want of an asset."""
+        get = getattr(error, "get", "") or str(error)
+        self.missing.setdefault(name, MissingAsset(get, size)).cells += cells
 
 
 def make_plan(
@@ -73,25 +82,53 @@ def make_plan(
         loader: Reads the texts, and knows where files are.
         runs: The records of cells that need not be measured again; None for none.
     """
-    missing: dict[str, MissingAsset] = {}
-    plan = Plan(cells=len(cells), missing=missing)
-    for _, group in groupby(cells, key=lambda cell: cell.encoder):
+    plan = Plan(cells=len(cells))
+    places = loader.places
+    for config, group in groupby(cells, key=lambda cell: cell.encoder):
         cells_of_encoder = tuple(group)
-        texts = _texts_of_cells(cells_of_encoder, loader, missing)
+        texts = _texts_of_cells(cells_of_encoder, loader, plan)
+        source = config.source
+        key = "untrained"
         try:
-            plan = _with_encoder(plan, cells_of_encoder, texts, loader, runs)
+            key = places.identify(config, places.encoder(config)).key
         except HarnessError as error:
-            config = cells_of_encoder[0].encoder
-            name = base_name(cells_of_encoder[0].method.encoder.name)
-            size = getattr(config.source, "download_size", None)
-            _add_missing(missing, name, len(cells_of_encoder), error, size)
+            is_missing = isinstance(error, AssetMissing)
+            if is_missing and isinstance(source, Trained) and source.on_the_spot:
+                plan.trainings += 1
+            else:
+                name = base_name(cells_of_encoder[0].method.encoder.name)
+                size = getattr(source, "download_size", None)
+                plan.add_missing(name, len(cells_of_encoder), error, size)
+                continue
+        remaining = {
+            cell: texts_of_cell
+            for cell, texts_of_cell in texts.items()
+            if runs is None or not _is_measured(cell, texts_of_cell, key, runs)
+        }
+        plan.runnable += len(texts)
+        plan.measured += len(texts) - len(remaining)
+        cache = EncoderCache.open(places.cache, key)
+        sentences = cache.missing(tuple(distinct_sentences(remaining.values())))
+        corpus_sentences = _corpus_sentences(remaining, loader, key)
+        plan.sentences += len(sentences) + corpus_sentences
+        characters = sum(len(sentence) for sentence in sentences)
+        characters += CHARACTERS_A_SENTENCE * corpus_sentences
+        if characters and plan.seconds is not None:
+            rate = cache.rate
+            plan.seconds = plan.seconds + characters / rate if rate else None
+        fits = {
+            (cell.method, cell.seed, texts_of_cell.fit_corpus)
+            for cell, texts_of_cell in remaining.items()
+            if cell.method.post
+        }
+        plan.fits += len(fits)
     return plan
 
 
 def _texts_of_cells(
-    cells: Sequence[PlannedCell], loader: TaskLoader, missing: dict[str, MissingAsset]
+    cells: Iterable[PlannedCell], loader: TaskLoader, plan: Plan
 ) -> dict[PlannedCell, CellTexts]:
-    """The texts of the cells whose data are here; the assets of others are added to `missing`."""
+    """The texts of the cells whose data are here; the assets of others are missing in the plan."""
     texts: dict[PlannedCell, CellTexts] = {}
     for cell in cells:
         try:
@@ -101,76 +138,14 @@ def _texts_of_cells(
             corpus = loader.corpora.get(cell.method.fit_on or "")
             if corpus is not None and loader.places.has_data(asset.name):
                 asset = asset_named(corpus.asset)
-            _add_missing(missing, asset.name, 1, error, asset.download_size)
+            plan.add_missing(asset.name, 1, error, asset.download_size)
     return texts
 
 
-def _add_missing(
-    missing: dict[str, MissingAsset],
-    name: str,
-    cells: int,
-    error: HarnessError,
-    size: int | None,
-) -> None:
-    """Count cells that cannot run for want of an asset."""
-    if name in missing:
-        cells += missing[name].cells
-    get = getattr(error, "get", "") or str(error)
-    missing[name] = MissingAsset(cells=cells, get=get, bytes=size)
-
-
-def _with_encoder(
-    plan: Plan,
-    cells: Sequence[PlannedCell],
-    texts: Mapping[PlannedCell, CellTexts],
-    loader: TaskLoader,
-    runs: Store | None,
-) -> Plan:
-    """The plan with the work of one more encoder. Raises HarnessError if its files are missing."""
-    config, places = cells[0].encoder, loader.places
-    key, trainings = "", 0
-    try:
-        key = places.identify(config, places.encoder(config)).key
-    except AssetMissing:
-        if not isinstance(config.source, Trained) or not config.source.on_the_spot:
-            raise
-        trainings = 1
-    remaining = {
-        cell: texts_of_cell
-        for cell, texts_of_cell in texts.items()
-        if not key or not _is_measured(cell, texts_of_cell, key, runs)
-    }
-    cache = EncoderCache.open(places.cache, key) if key else EncoderCache(places.cache)
-    sentences = cache.missing(tuple(distinct_sentences(remaining.values())))
-    corpus_sentences = _corpus_sentences(remaining, loader, key)
-    seconds: float | None = 0.0
-    if sentences or corpus_sentences:
-        seconds = _seconds(sentences, corpus_sentences, cache.rate)
-    fits = {
-        (cell.method, cell.seed, texts_of_cell.fit_corpus)
-        for cell, texts_of_cell in remaining.items()
-        if cell.method.post
-    }
-    is_timed = plan.seconds is not None and seconds is not None
-    return replace(
-        plan,
-        runnable=plan.runnable + len(texts),
-        measured=plan.measured + len(texts) - len(remaining),
-        trainings=plan.trainings + trainings,
-        sentences=plan.sentences + len(sentences) + corpus_sentences,
-        seconds=(plan.seconds or 0) + (seconds or 0) if is_timed else None,
-        fits=plan.fits + len(fits),
-    )
-
-
-def _is_measured(
-    cell: PlannedCell, texts: CellTexts, key: str, runs: Store | None
-) -> bool:
+def _is_measured(cell: PlannedCell, texts: CellTexts, key: str, runs: Store) -> bool:
     """Whether a record of the cell is stored. The sentences of its fit are not compared."""
-    if runs is None:
-        return False
     sidecar = runs.path(cell.address).with_suffix(".safetensors")
-    identity = identity_without_fit(cell, texts, key)
+    identity = identity_of(cell, texts, key, with_fit=False)
     return identity.items() <= sidecar_metadata(sidecar).items()
 
 
@@ -191,16 +166,3 @@ def _corpus_sentences(
             corpus = loader.corpora.get(name)
             counts[name] = (corpus.count or 0) if corpus else fit_corpus.count
     return sum(counts.values())
-
-
-CHARACTERS_A_SENTENCE = 60  # of corpora, about
-
-
-def _seconds(
-    sentences: Sequence[str], corpus_sentences: int, rate: float | None
-) -> float | None:
-    """Seconds of encoding, by the rate in characters a second; None without a rate."""
-    if not rate:
-        return None
-    characters = sum(len(sentence) for sentence in sentences)
-    return (characters + CHARACTERS_A_SENTENCE * corpus_sentences) / rate

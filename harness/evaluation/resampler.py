@@ -22,7 +22,7 @@ from harness.core.metrics.edit_distance import token_distances
 from harness.core.pairs import Pairs
 from harness.core.scores import ScorePath
 from harness.core.types import Progress, Task
-from harness.evaluation.engines import Engine
+from harness.evaluation.processes import results_of
 from harness.results.bootstrap import (
     ResampledMetric,
     bootstrap_scores,
@@ -36,7 +36,6 @@ from harness.tasks.loader import TaskLoader
 
 RESAMPLES = 10_000
 RESAMPLING_SEED = 0
-ONE_PROCESS = Engine()
 
 # The scores that a resample can compute again, and the metric that computes each of them
 # from the similarities or predicted classes of the pairs.
@@ -115,13 +114,13 @@ class Resampler:
         results: The results folder that holds the similarities.
         loader: Reads the texts and gold scores of the items.
         progress: Counts the scores.
-        engine: Runs the computation of each score.
+        jobs: The number of processes that compute scores.
     """
 
     results: ResultsFolder
     loader: TaskLoader
     progress: Progress = Progress()  # noqa: RUF009 - it holds nothing
-    engine: Engine = ONE_PROCESS
+    jobs: int = 1
 
     def has_similarities(self, group: MethodGroup) -> bool:
         """Whether resamples can compute the scores again, for each method and seed."""
@@ -160,7 +159,7 @@ class Resampler:
         if resampled_scores:
             self.progress.phase(phase, len(resampled_scores))
         loader = self.loader
-        if not self.engine.is_this_process:
+        if self.jobs > 1:
             # The texts that a loader has read are not sent to other processes.
             loader = TaskLoader(loader.places, loader.corpora)
         calls = [
@@ -168,7 +167,7 @@ class Resampler:
             for number, score in enumerate(resampled_scores)
         ]
         scores_by_cell: dict[ScoreOfTask, ScoresByCell] = {}
-        for number, scores in self.engine.results(calls):
+        for number, scores in results_of(calls, self.jobs):
             self.progress.step(1)
             score = resampled_scores[number]
             key = (score.task, score.path)

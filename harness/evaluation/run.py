@@ -1,4 +1,4 @@
-"""A run in one process: each encoder's sentences are encoded once, then its cells are measured.
+"""A run: each encoder's sentences are encoded once, then its cells are measured.
 
 Each cell has an outcome: measured now, done before, or not measured, with the reason. A
 cell that fails never ends a run: `failures` makes outcomes of any exception. The
@@ -8,7 +8,7 @@ traceback of an unexpected exception goes to the log, which `--debug` shows.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -27,14 +27,18 @@ from harness.core.errors import (
     first_line,
     is_interruption,
 )
-from harness.core.interfaces import EncoderConfig, Identity, Transform
+from harness.core.interfaces import Identity, Transform
 from harness.core.provenance import plugin_of_error
-from harness.core.types import Clock, Method, Progress, Record, Task
-from harness.evaluation.cell import EncoderFacts, fit, measure
+from harness.core.types import Method, Progress, Record, Task
+from harness.encoders.cache.encodings import EncodingCost
+from harness.evaluation.cell import fit, identity_of, measure, record_of
 from harness.evaluation.embeddings import CachedEncoder, PooledEmbeddings
-from harness.evaluation.fit_corpus import FitCorpusPass, fit_corpus_passes
-from harness.evaluation.fit_vectors import FitCorpusVectors
-from harness.evaluation.identity import identity_of
+from harness.evaluation.fit_corpus import (
+    FitCorpusPass,
+    FitCorpusSample,
+    needs_moments_alone,
+    needs_pass,
+)
 from harness.evaluation.select import PlannedCell
 from harness.results.records import Cell
 from harness.results.reproduction import MIN_COVERAGE
@@ -69,18 +73,14 @@ class Outcome:
 
 def failed(cells: Iterable[PlannedCell], error: HarnessError) -> list[Outcome]:
     """The outcomes of cells that could not be measured because of an error."""
-    status: Literal["asset missing", "failed"] = "failed"
-    remedy = ""
-    if isinstance(error, AssetMissing):
-        status = "asset missing"
-        remedy = error.get
+    is_missing = isinstance(error, AssetMissing)
     return [
         Outcome(
             cell=cell.address,
-            status=status,
+            status="asset missing" if is_missing else "failed",
             message=first_line(error),
             exit_status=error.exit_status,
-            remedy=remedy,
+            remedy=error.get if isinstance(error, AssetMissing) else "",
         )
         for cell in cells
     ]
@@ -109,14 +109,6 @@ def failures(cells: Iterable[PlannedCell]) -> Iterator[list[Outcome]]:
         )
 
 
-def without_outcome(
-    cells: Iterable[PlannedCell], outcomes: Iterable[Outcome]
-) -> list[PlannedCell]:
-    """The cells that have no outcome yet."""
-    with_outcome = {outcome.cell for outcome in outcomes}
-    return [cell for cell in cells if cell.address not in with_outcome]
-
-
 @dataclass(frozen=True)
 class RunContext:
     """The settings and objects that the cells of a run share.
@@ -125,24 +117,19 @@ class RunContext:
         loader: Reads the texts of tasks and corpora.
         store: Holds the records.
         progress: Counts sentences and cells.
-        clock: Tells seconds.
         overwrite: Whether cells that are done are measured again.
         workers: How many processes run at the same time. Records hold it, since cells
             take longer with more.
         min_coverage: A cell fails if word vectors have a vector for a smaller share of
             its tokens.
-        identities: The identities of encoders whose files the process that started the
-            run has read already, so that a worker need not read them for that.
     """
 
     loader: TaskLoader
     store: Store
     progress: Progress = Progress()  # noqa: RUF009 - it holds nothing
-    clock: Clock = perf_counter
     overwrite: bool = False
     workers: int = 1
     min_coverage: float = MIN_COVERAGE
-    identities: Mapping[EncoderConfig, Identity] = field(default_factory=dict)
 
 
 def execute(cells: Sequence[PlannedCell], context: RunContext) -> Iterator[Outcome]:
@@ -155,45 +142,35 @@ def execute(cells: Sequence[PlannedCell], context: RunContext) -> Iterator[Outco
 
 
 def open_run(
-    cells: Sequence[PlannedCell], context: RunContext
+    cells: Sequence[PlannedCell], context: RunContext, identity: Identity | None = None
 ) -> tuple[EncoderRun | None, list[Outcome]]:
     """The run of one encoder's cells, and the outcomes of cells that need no measurement.
 
     Such cells are done, or cannot run. The run is None if no other cells remain.
+    `identity` is the encoder's, if its files were read already.
     """
-    config, places = cells[0].encoder, context.loader.places
+    loader, store = context.loader, context.store
     with failures(cells) as outcomes:
-        identity = context.identities.get(config)
-        encoder = CachedEncoder.open(config, places, context.clock, identity)
+        encoder = CachedEncoder.open(cells[0].encoder, loader.places, identity)
     if outcomes:
         return None, outcomes
     texts_by_cell: dict[PlannedCell, CellTexts] = {}
     for cell in cells:
         with failures([cell]) as failed_outcomes:
-            texts = context.loader.texts(cell.task, cell.method.fit_on)
-            outcome = _outcome_if_done(cell, texts, encoder, context)
-            if outcome is None:
+            texts = loader.texts(cell.task, cell.method.fit_on)
+            cell_identity = identity_of(cell, texts, encoder.identity.key)
+            if context.overwrite or not store.is_done(cell.address, cell_identity):
                 texts_by_cell[cell] = texts
-            else:
-                outcomes.append(outcome)
+                continue
+            record = store.read(cell.address)
+            if record is not None:
+                coverage = record.facts.get("coverage")
+                require_coverage(_subject(cell), coverage, context.min_coverage)
+            outcomes.append(Outcome(cell=cell.address, status="done", record=record))
         outcomes += failed_outcomes
     if not texts_by_cell:
         return None, outcomes
     return EncoderRun(context, encoder, texts_by_cell), outcomes
-
-
-def _outcome_if_done(
-    cell: PlannedCell, texts: CellTexts, encoder: CachedEncoder, context: RunContext
-) -> Outcome | None:
-    """The outcome of a cell that was measured before; None if it is to be measured."""
-    identity = identity_of(cell, texts, encoder.identity.key)
-    if context.overwrite or not context.store.is_done(cell.address, identity):
-        return None
-    record = context.store.read(cell.address)
-    if record is not None:
-        coverage = record.facts.get("coverage")
-        require_coverage(_subject(cell), coverage, context.min_coverage)
-    return Outcome(cell=cell.address, status="done", record=record)
 
 
 def require_coverage(
@@ -227,10 +204,20 @@ def _subject(cell: PlannedCell) -> str:
 
 
 @dataclass(frozen=True, eq=False)
-class Fit:
-    """A method's post-processors as they were fitted, and the seconds that the fit took."""
+class FittedTransforms:
+    """The maps of a cell as they were fitted.
 
-    transforms: Sequence[Transform] = ()
+    Attributes:
+        identity: The identity of the cell's encoder.
+        transforms: The maps, in order.
+        fitted_on: The sha256 of the sentences that they were fitted on; None without
+            any.
+        seconds: The seconds that the fit took.
+    """
+
+    identity: Identity
+    transforms: tuple[Transform, ...] = ()
+    fitted_on: str | None = None
     seconds: float = 0.0
 
 
@@ -242,7 +229,8 @@ class EncoderRun:
         context: What all cells of the run share.
         encoder: The encoder, with its cache.
         texts: The texts of each cell.
-        encoder_facts: The facts on the encoder for each task that was measured so far.
+        costs: What encoding the sentences of each task took, and the share of their
+            tokens that has a vector, for the tasks that were measured so far.
         fits: The fits of the method that was measured last, by method and seed. They
             are kept if they are on a corpus, since its other tasks share them.
     """
@@ -250,168 +238,165 @@ class EncoderRun:
     context: RunContext
     encoder: CachedEncoder
     texts: Mapping[PlannedCell, CellTexts]
-    encoder_facts: dict[Task, EncoderFacts] = field(default_factory=dict)
-    fits: dict[tuple[Method, int], Fit] = field(default_factory=dict)
-
-    @property
-    def cells(self) -> Sequence[PlannedCell]:
-        """The cells, in the plan's order."""
-        return tuple(self.texts)
+    costs: dict[Task, tuple[EncodingCost, float | None]] = field(default_factory=dict)
+    fits: dict[tuple[Method, int], FittedTransforms] = field(default_factory=dict)
 
     @property
     def missing(self) -> list[str]:
         """The sentences of the cells that are not encoded yet."""
-        return self.encoder.cache.missing(self._sentences(self.cells))
+        return self.encoder.cache.missing(_sentences(self.texts.values()))
 
     @cached_property
     def passes(self) -> Mapping[PlannedCell, FitCorpusPass]:
-        """The passes over fit corpora that the cells need."""
-        fit_corpora = {cell: texts.fit_corpus for cell, texts in self.texts.items()}
-        return fit_corpus_passes(self.encoder, fit_corpora, self.context.progress)
+        """The pass over a fit corpus of each cell that needs one; equal samples share it."""
+        pass_of_sample: dict[FitCorpusSample, FitCorpusPass] = {}
+        pass_of_cell: dict[PlannedCell, FitCorpusPass] = {}
+        for cell, texts in self.texts.items():
+            fit_corpus = texts.fit_corpus
+            if fit_corpus is None or not needs_pass(cell.method, fit_corpus):
+                continue
+            sample = FitCorpusSample.of(cell.method, cell.seed, fit_corpus)
+            if sample not in pass_of_sample:
+                pass_of_sample[sample] = FitCorpusPass(
+                    self.encoder, sample, fit_corpus, self.context.progress
+                )
+            pass_of_cell[cell] = pass_of_sample[sample]
+            pass_of_cell[cell].add(cell.method)
+        return pass_of_cell
 
     def outcomes(self) -> Iterator[Outcome]:
         """Encode missing sentences, and measure the cells.
 
-        The first two steps concern all cells. A cell for which one of them fails has its
-        outcome then, and is not measured.
+        The sentences of each task are encoded by themselves: one that cannot be encoded
+        fails the cells of its own tasks alone.
         """
         name, progress = self.encoder.config.name, self.context.progress
-        cells = list(self.cells)
-        for preparing_step in (self._encode, self._pass_over_fit_corpora):
-            failed_outcomes = preparing_step(cells)
+        missing = self.missing
+        if missing:
+            progress.phase(f"{name}: encoding", len(missing))
+        cells: list[PlannedCell] = []
+        for texts in dict.fromkeys(self.texts.values()):
+            cells_of_texts = [cell for cell in self.texts if self.texts[cell] is texts]
+            with failures(cells_of_texts) as failed_outcomes:
+                self.encoder.ensure(_sentences([texts]), progress)
+                cells += cells_of_texts
             yield from failed_outcomes
-            cells = without_outcome(cells, failed_outcomes)
+        cells = [cell for cell in self.texts if cell in cells]  # in the plan's order
         if cells:
             progress.phase(f"{name}: scoring", len(cells))
-        sentences = self._sentences(cells)
+        sentences = _sentences(self.texts[cell] for cell in cells)
         for pooling, group in groupby(cells, key=lambda cell: cell.method.pooling):
             cells_of_pooling = tuple(group)
             with failures(cells_of_pooling) as failed_outcomes:
                 pooled = self.encoder.pooled(pooling, sentences)
-            if failed_outcomes:
-                yield from failed_outcomes
-                continue
-            for cell in cells_of_pooling:
-                yield self._outcome(cell, pooled)
+            yield from failed_outcomes
+            for cell in () if failed_outcomes else cells_of_pooling:
+                # One thread sums, so that a score does not depend on how many cores or
+                # workers there are.
+                with failures([cell]) as outcomes, one_blas_thread():
+                    outcomes.append(self._measured(cell, pooled))
+                yield from outcomes
                 progress.step(1)
 
-    def _encode(self, cells: Sequence[PlannedCell]) -> list[Outcome]:
-        """Encode missing sentences; returns outcomes of cells whose sentences fail.
-
-        If encoding all of them together fails, the sentences of each task are encoded
-        by themselves: a sentence that cannot be encoded fails the cells of its own
-        tasks alone.
-        """
-        progress = self.context.progress
-        with failures(cells) as failed_together:
-            missing = self.missing
-            if missing:
-                progress.phase(f"{self.encoder.config.name}: encoding", len(missing))
-                self.encoder.ensure(missing, progress)
-        if not failed_together:
-            return []
-        outcomes: list[Outcome] = []
-        for texts in dict.fromkeys(self.texts.values()):
-            cells_of_texts = [cell for cell in cells if self.texts[cell] is texts]
-            with failures(cells_of_texts) as failed_outcomes:
-                self.encoder.ensure(self._sentences(cells_of_texts), progress)
-            outcomes += failed_outcomes
-        return outcomes
-
-    def _pass_over_fit_corpora(self, cells: Sequence[PlannedCell]) -> list[Outcome]:
-        """Make the files that cells are fitted from; returns outcomes of cells that have none."""
-        outcomes: list[Outcome] = []
-        for cell in cells:
-            with failures([cell]) as failed_outcomes, one_blas_thread():
-                if cell in self.passes:
-                    self.passes[cell].vectors(cell.method)
-            outcomes += failed_outcomes
-        return outcomes
-
-    def _outcome(self, cell: PlannedCell, pooled: PooledEmbeddings) -> Outcome:
-        """The outcome of measuring a cell, which may be an error.
-
-        One thread sums, so that a score does not depend on how many cores or workers
-        there are.
-        """
-        with failures([cell]) as outcomes, one_blas_thread():
-            outcomes.append(self._measure(cell, pooled))
-        [outcome] = outcomes  # of the measurement, or of its error
-        return outcome
-
-    def _measure(self, cell: PlannedCell, pooled: PooledEmbeddings) -> Outcome:
+    def _measured(self, cell: PlannedCell, pooled: PooledEmbeddings) -> Outcome:
         """Fit and measure a cell, and store its record."""
-        context, texts = self.context, self.texts[cell]
-        identity = identity_of(cell, texts, self.encoder.identity.key)
-        encoder_facts = self._encoder_facts(cell.task, texts)
-        require_coverage(_subject(cell), encoder_facts.coverage, context.min_coverage)
-        fitted = self._fit(cell, pooled)
+        context, encoder = self.context, self.encoder
+        texts = self.texts[cell]
+        if cell.task not in self.costs:
+            sentences = dict.fromkeys(texts.pairs.sentences)
+            cost = encoder.cache.cost(sentences)
+            self.costs[cell.task] = cost, encoder.cache.coverage(sentences)
+        cost, coverage = self.costs[cell.task]
+        require_coverage(_subject(cell), coverage, context.min_coverage)
+        fitted = self.fitted(cell, pooled)
         measurement = measure(
-            cell.task,
-            texts.pairs,
-            pooled,
-            fitted.transforms,
-            context.clock,
-            texts.labelled,
+            cell.task, texts.pairs, pooled, fitted.transforms, texts.labelled
         )
-        record = measurement.record(
+        identity = identity_of(cell, texts, encoder.identity.key)
+        record = record_of(
             cell,
             identity,
-            encoder_facts,
+            measurement,
+            encoder,
+            cost,
+            coverage,
             fit_seconds=fitted.seconds,
             workers=context.workers,
         )
         moved = context.store.write(record, measurement.values, identity)
         return Outcome(cell=cell.address, status="measured", record=record, moved=moved)
 
-    def _encoder_facts(self, task: Task, texts: CellTexts) -> EncoderFacts:
-        """The facts on the encoder that the records of a task hold."""
-        if task not in self.encoder_facts:
-            cache = self.encoder.cache
-            sentences = dict.fromkeys(texts.pairs.sentences)
-            self.encoder_facts[task] = EncoderFacts(
-                identity=self.encoder.identity,
-                revision=self.encoder.revision,
-                cost=cache.cost(sentences),
-                coverage=cache.coverage(sentences),
-            )
-        return self.encoder_facts[task]
+    def fitted(
+        self, cell: PlannedCell, pooled: PooledEmbeddings | None = None
+    ) -> FittedTransforms:
+        """Fit a cell's post-processors; a fit on a corpus is kept for its method's other tasks.
 
-    def _fit(self, cell: PlannedCell, pooled: PooledEmbeddings) -> Fit:
-        """Fit a cell's post-processors; a fit on a corpus is kept for its method's other tasks."""
+        `pooled` has the sentences of the task; without it they are read from the cache if
+        the fit needs them, and missing ones are encoded first.
+        """
         method, fit_corpus = cell.method, self.texts[cell].fit_corpus
         if fit_corpus is None:
-            return Fit()
+            return FittedTransforms(self.encoder.identity)
         key = (method, cell.seed)
         if key in self.fits:
             return self.fits[key]
+        scratch, share = None, 1.0
         if cell in self.passes:
-            vectors = self.passes[cell].vectors(method)
+            corpus_pass = self.passes[cell]
+            vectors, seconds = corpus_pass.vectors(method)
+            scratch, share = self.encoder.folder, corpus_pass.sample.share
         else:
             sentences = tuple(fit_corpus.sentences())
-            vectors = FitCorpusVectors.from_embeddings(
-                method, pooled, fit_corpus.digest, sentences
-            )
-        start = self.context.clock()
-        transforms = fit(method, vectors, np.random.default_rng(cell.seed))
-        seconds = self.context.clock() - start
-        fitted = Fit(transforms, seconds=seconds + vectors.seconds)
+            if pooled is None:
+                distinct = sorted(set(sentences))
+                self.encoder.ensure(distinct, self.context.progress)
+                pooled = self.encoder.pooled(method.pooling, distinct)
+            if needs_moments_alone(method):
+                vectors, seconds = pooled.moments(fit_corpus.digest, sentences)
+            else:
+                vectors, seconds = pooled.matrix[pooled.rows(sentences)], 0.0
+        start = perf_counter()
+        rng = np.random.default_rng(cell.seed)
+        transforms = fit(method, vectors, rng, share, scratch)
+        seconds += perf_counter() - start
+        sample = FitCorpusSample.of(method, cell.seed, fit_corpus)
+        fitted = FittedTransforms(
+            self.encoder.identity, transforms, sample.digest, seconds
+        )
         if fit_corpus.streams:
-            self._keep(key, fitted)
+            # Cells are in the order of methods, so fits of earlier methods are not needed
+            # again.
+            self.fits = {
+                other: earlier
+                for other, earlier in self.fits.items()
+                if other[0] == method
+            }
+            self.fits[key] = fitted
         return fitted
 
-    def _keep(self, key: tuple[Method, int], fitted: Fit) -> None:
-        """Keep a fit of a method and seed for the method's other tasks.
 
-        Cells are in the order of methods, so fits of earlier methods are not needed
-        again.
-        """
-        method, _ = key
-        for kept_method, kept_seed in list(self.fits):
-            if kept_method != method:
-                del self.fits[kept_method, kept_seed]
-        self.fits[key] = fitted
+def _sentences(texts: Iterable[CellTexts]) -> list[str]:
+    """The distinct sentences of some cells, sorted."""
+    return sorted(distinct_sentences(texts))
 
-    def _sentences(self, cells: Collection[PlannedCell]) -> list[str]:
-        """The distinct sentences of cells, sorted."""
-        return sorted(distinct_sentences(self.texts[cell] for cell in cells))
+
+def fit_cell(
+    cell: PlannedCell,
+    loader: TaskLoader,
+    progress: Progress,
+    encoder: CachedEncoder | None = None,
+) -> FittedTransforms:
+    """Fit the maps of a cell as a run does, with the same cache.
+
+    Args:
+        cell: The cell.
+        loader: Reads the sentences that it is fitted on.
+        progress: Counts the sentences that are encoded.
+        encoder: The encoder of the cell, if it is open already.
+    """
+    if encoder is None:
+        encoder = CachedEncoder.open(cell.encoder, loader.places)
+    texts = loader.texts(cell.task, cell.method.fit_on)
+    context = RunContext(loader, Store(loader.places.cache), progress)
+    with one_blas_thread():
+        return EncoderRun(context, encoder, {cell: texts}).fitted(cell)

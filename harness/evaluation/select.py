@@ -6,6 +6,7 @@ other.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -55,35 +56,63 @@ def planned_cells(
         raise UsageError(f"wanted 1 to {MOST_SEEDS} seeds, found {seeds}")
     planned: list[PlannedCell] = []
     for method in methods:
+        if method.fit_on == OWN_TEXTS:
+            raise UsageError(
+                f"{method.id}: wanted a corpus or the task's sentences to fit on; only a program "
+                "fits on texts of its own (harness.encoder)"
+            )
         count = seeds if method.seeded else 1
         for task in tasks:
-            _require_texts_to_fit_on(method, task)
+            if not _can_be_fitted(method, task):
+                raise UsageError(
+                    f"{method.id} on {task.name}: the task has no training split other than the "
+                    "sentences that are scored; use @target"
+                )
             planned += [PlannedCell(method, task, seed) for seed in range(count)]
     return tuple(sorted(planned, key=by_encoder))
 
 
-def _require_texts_to_fit_on(method: Method, task: Task) -> None:
-    """Raise UsageError where a run has no texts that the method can be fitted on."""
-    if method.fit_on == OWN_TEXTS:
-        raise UsageError(
-            f"{method.id}: wanted a corpus or the task's sentences to fit on; only a program "
-            "fits on texts of its own (harness.encoder)"
-        )
-    if method.fit_on == "target-train" and not _has_training_split(task):
-        raise UsageError(
-            f"{method.id} on {task.name}: the task has no training split other than the "
-            "sentences that are scored; use @target"
-        )
-
-
-def _has_training_split(task: Task) -> bool:
-    """Whether the task has a training split that is not the one that is scored."""
-    return task.train is not None and task.train not in task.scored
+def _can_be_fitted(method: Method, task: Task) -> bool:
+    """Whether the task has a training split that is not scored, if the method is fitted on it."""
+    has_training_split = task.train is not None and task.train not in task.scored
+    return method.fit_on != "target-train" or has_training_split
 
 
 def by_encoder(cell: PlannedCell) -> tuple[str, str, str]:
     """The sort key that puts cells together that share work: encoder, its class, pooling."""
     return cell.encoder.name, type(cell.encoder).__name__, cell.method.pooling.name
+
+
+def units(cells: Sequence[PlannedCell]) -> list[tuple[PlannedCell, ...]]:
+    """Group cells that share work: one process measures a unit, a cell after the other.
+
+    They share the embeddings of an encoder under a pooling, but each seed of a method
+    with randomness is a unit of its own.
+    """
+    cells_by_work: dict[object, list[PlannedCell]] = {}
+    for cell in cells:
+        method = cell.method
+        work: tuple[object, ...] = (cell.encoder.name, method.pooling)
+        if method.seeded:
+            work = (*work, method.id, cell.seed)
+        cells_by_work.setdefault(work, []).append(cell)
+    return [tuple(unit) for unit in cells_by_work.values()]
+
+
+def part_of(cells: Sequence[PlannedCell], part: str | None) -> tuple[PlannedCell, ...]:
+    """The cells of a part of a run, such as `2/8`, in their order: units are dealt out in turn.
+
+    The same cells are always dealt out alike. Raises UsageError for a text that names no
+    part; None is the whole run.
+    """
+    if part is None:
+        return tuple(cells)
+    match = re.fullmatch("([0-9]{1,9})/([0-9]{1,9})", part)
+    if match is None or not 1 <= int(match[1]) <= int(match[2]):
+        raise UsageError(f"--shard {part}: wanted I/N with 1 <= I <= N, as in 2/8")
+    units_of_part = units(cells)[int(match[1]) - 1 :: int(match[2])]
+    cells_of_part = {cell for unit in units_of_part for cell in unit}
+    return tuple(cell for cell in cells if cell in cells_of_part)
 
 
 def on_hardware(
@@ -126,9 +155,6 @@ def on_hardware(
 # Patterns
 
 METHODS_NAMED = 8  # at most, in the note on methods that were skipped
-SKIPPED_NOTE = (
-    "on tasks that they are not registered for; name one by its id (-m ID) to run it"
-)
 
 
 def select_cells(
@@ -167,19 +193,18 @@ def select_cells(
         cells += planned_cells([method], suited_tasks, seeds)
         if methods and len(suited_tasks) < len(chosen_tasks):
             skipped_methods.append(method.id)
-    note = _note_on_skipped(skipped_methods)
+    note = ""
+    if skipped_methods:
+        plural = "" if len(skipped_methods) == 1 else "s"
+        note = (
+            f"skipped {len(skipped_methods)} method{plural} on tasks that they are not registered "
+            "for; name one by its id (-m ID) to run it: "
+            f"{', '.join(skipped_methods[:METHODS_NAMED])}"
+        )
     if not cells:
         reason = f"; {note}" if note else ""
         raise UsageError(f"nothing is left to run{reason}")
     return tuple(sorted(cells, key=_run_order)), note
-
-
-def _note_on_skipped(methods: Sequence[str]) -> str:
-    """A sentence that names the methods that were skipped; empty without any."""
-    if not methods:
-        return ""
-    count = "1 method" if len(methods) == 1 else f"{len(methods)} methods"
-    return f"skipped {count} {SKIPPED_NOTE}: {', '.join(methods[:METHODS_NAMED])}"
 
 
 def _run_order(cell: PlannedCell) -> tuple[bool, str, str, str]:
@@ -197,15 +222,13 @@ def default_tasks(registry: Registry) -> tuple[Task, ...]:
 
 
 def tasks_meant_for(method: Method, tasks: Iterable[Task]) -> tuple[Task, ...]:
-    """The tasks that the method is meant for."""
-    return tuple(task for task in tasks if _is_meant_for(method, task))
-
-
-def _is_meant_for(method: Method, task: Task) -> bool:
-    """Whether the method names the task, and can be fitted on it."""
-    if method.fit_on == "target-train" and not _has_training_split(task):
-        return False
-    return any(fnmatchcase(task.name, pattern) for pattern in method.tasks)
+    """The tasks that the method names, and that it can be fitted on."""
+    return tuple(
+        task
+        for task in tasks
+        if _can_be_fitted(method, task)
+        and any(fnmatchcase(task.name, pattern) for pattern in method.tasks)
+    )
 
 
 # Profiles
@@ -233,64 +256,62 @@ def profile(
         papers: The folder of the published tables.
         seeds: How many seeds a method with randomness has; `first` takes one.
     """
-    cells: list[PlannedCell] = []
     if name == "first":
-        cells += _smoke_test(registry)
-        cells += _quick_published_cells(registry, papers)
-        return tuple(sorted(cells, key=_run_order))
-    if name != "papers":
-        registered_cells, _ = select_cells(registry, None, None, seeds)
-        cells += registered_cells
-    if name == "embedded":
-        return tuple(cell for cell in cells if _reads_embedded_files(cell, registry))
-    if name != "standard":
-        cells += _published_cells(registry, papers, seeds)
+        cells = [*_smoke_test(registry), *_quick_published_cells(registry, papers)]
+    elif name == "papers":
+        cells = [*_published_cells(registry, papers, seeds)]
+    else:
+        cells = [*select_cells(registry, None, None, seeds)[0]]
+        if name == "embedded":
+            return tuple(
+                cell for cell in cells if _reads_embedded_files(cell, registry)
+            )
+        if name == "all":
+            cells += _published_cells(registry, papers, seeds)
     cells_by_address = {cell.address: cell for cell in cells}
     return tuple(sorted(cells_by_address.values(), key=_run_order))
 
 
-def _quick_published_cells(registry: Registry, papers: Path) -> tuple[PlannedCell, ...]:
+def _quick_published_cells(registry: Registry, papers: Path) -> Iterator[PlannedCell]:
     """The cells of published numbers that need small public files and one seed.
 
     Their encoders can be installed as packages, and are scored without a fit; or they
     are included word vectors, on included tasks.
     """
     included = Places(cache=Path(), data_dir=None)
-    cells_by_address: dict[Cell, PlannedCell] = {}
     for cell in _published_cells(registry, papers, seeds=1):
         source, asset = cell.encoder.source, cell.task.asset
-        is_quick = False
         if isinstance(source, Hub) and source.package is not None:
-            is_quick = asset in FIRST_ASSETS and not cell.method.post
-        elif isinstance(source, VectorFile):
-            is_quick = included.has_encoder(cell.encoder) and included.has_data(asset)
-        if is_quick:
-            cells_by_address[cell.address] = cell
-    return tuple(cells_by_address.values())
+            if asset in FIRST_ASSETS and not cell.method.post:
+                yield cell
+        elif (
+            isinstance(source, VectorFile)
+            and included.has_encoder(cell.encoder)
+            and included.has_data(asset)
+        ):
+            yield cell
 
 
-def _smoke_test(registry: Registry) -> tuple[PlannedCell, ...]:
+def _smoke_test(registry: Registry) -> Iterator[PlannedCell]:
     """One cell of each kind of method on a generated task, and of word vectors on all of them.
 
     The kind of a method is the classes of its post-processors; the pooling is always the
     mean. The cells read only files that come with the harness, and train nothing, neither
     an encoder nor a flow.
     """
-    chosen_cells: list[PlannedCell] = []
-    chosen_kinds: set[tuple[str, ...]] = set()
+    seen_kinds: set[tuple[type, ...]] = set()
     for cell in profile(registry, "embedded", Path(), seeds=1):
         method = cell.method
         needs_training = method.seeded or isinstance(cell.encoder.source, Trained)
         if method.pooling.name != "mean" or needs_training:
             continue
+        kind = tuple(type(post) for post in method.post)
         if cell.task.name == SMOKE_TEST_TASK:
-            kind = tuple(type(post).__name__ for post in method.post)
-            if kind not in chosen_kinds:
-                chosen_cells.append(cell)
-                chosen_kinds.add(kind)
+            if kind not in seen_kinds:
+                yield cell
+            seen_kinds.add(kind)
         elif isinstance(method.encoder, StaticConfig) and not method.post:
-            chosen_cells.append(cell)
-    return tuple(chosen_cells)
+            yield cell
 
 
 def _reads_embedded_files(cell: PlannedCell, registry: Registry) -> bool:

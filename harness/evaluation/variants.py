@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from itertools import product
-from time import perf_counter
 from typing import Any, Literal
 
 import numpy as np
@@ -252,13 +251,13 @@ class VariantScores:
             sentence: pooled.row[self._text(variant, reading, sentence)]
             for sentence in set(pairs.sentences)
         }
-        vectors = PooledEmbeddings(row, pooled.matrix, perf_counter)
+        vectors = PooledEmbeddings(row, pooled.matrix)
         maps: list[Transform] = []
         if variant.unit_length:
             maps.append(_UnitLength())
         if variant.dimensions is not None:
             maps.append(_FirstDimensions(variant.dimensions))
-        return measure(task, pairs, vectors, maps, perf_counter).scores
+        return measure(task, pairs, vectors, maps).scores
 
     def _encoder_and_texts(
         self, variant: Variant, task: Task
@@ -279,7 +278,7 @@ class VariantScores:
         """An encoder with its cache; the one that was used last is not opened again."""
         if config not in self._opened:
             self._opened.clear()  # one model is in memory at a time
-            self._opened[config] = CachedEncoder.open(config, self.places, perf_counter)
+            self._opened[config] = CachedEncoder.open(config, self.places)
         return self._opened[config]
 
     # How texts are read

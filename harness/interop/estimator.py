@@ -17,7 +17,7 @@ from harness.core.errors import ScoreError, UsageError
 from harness.core.types import Method
 from harness.encoders.function import FunctionConfig
 from harness.evaluation.cell import fit
-from harness.evaluation.fit_vectors import FitCorpusVectors, applied
+from harness.evaluation.fit_corpus import applied
 from harness.registry import load_registry
 from harness.transforms.pooling import NATIVE
 
@@ -79,7 +79,7 @@ class Calibration(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         )
         rng = np.random.default_rng(self.random_state)
         try:
-            self.transforms_ = fit(method, FitCorpusVectors(rows), rng)
+            self.transforms_ = fit(method, rows, rng)
         except ScoreError as error:
             count, width = rows.shape
             raise ValueError(

@@ -43,7 +43,7 @@ from harness.encoders.modules import MODEL_FILE
 from harness.encoders.native import NativeConfig
 from harness.encoders.transformer import TransformerConfig, TransformerEncoder
 from harness.encoders.weights import read_tensors
-from harness.evaluation.cell import FittedTransforms
+from harness.evaluation.run import FittedTransforms
 from harness.evaluation.select import PlannedCell
 from harness.results.index import Results
 from harness.transforms.affine import Affine

@@ -64,7 +64,7 @@ from functools import partial
 from pathlib import Path
 
 import harness.cli
-from harness.evaluation.engines import engine
+from harness.evaluation.processes import results_of
 
 def busy(number):
     Path(f"busy-{number}").touch()
@@ -72,7 +72,7 @@ def busy(number):
 
 def crowd(*_, **__):
     calls = [partial(busy, number) for number in (1, 2)]
-    list(engine(2, None).results(calls))
+    list(results_of(calls, 2))
 
 harness.cli.app = crowd
 harness.cli.main(["list"])

@@ -23,8 +23,6 @@ from harness.core.errors import AssetMissing, DataError, UsageError
 from harness.core.types import Method
 from harness.encoders.trained import FamilyConfig, recipe_of
 from harness.encoders.transformer import TransformerConfig
-from harness.evaluation.engines import Engine
-from harness.evaluation.parallel import execute_on
 from harness.evaluation.plan import make_plan
 from harness.evaluation.run import RunContext, execute
 from harness.evaluation.select import is_embedded, planned_cells
@@ -188,10 +186,8 @@ def test_a_run_trains_on_the_spot_what_its_cells_need_and_the_plan_says_so(
     assert plan.runnable == 2
     assert plan.trainings == 2
     assert "2 encoders to train, then " in plan_text(plan)
-    assert [work.train() for work in missing_trainings(planned, texts.places)] == [
-        None,
-        None,
-    ]
+    trained = [train() for train in missing_trainings(planned, texts.places)]
+    assert [error for _, error in trained] == [None, None]
     assert all(texts.places.encoder(spot.member(n)) for n in range(2))
     assert not texts.places.has_encoder(far)
     assert capsys.readouterr().out.count("harness train simcse-sup") == 2
@@ -199,20 +195,13 @@ def test_a_run_trains_on_the_spot_what_its_cells_need_and_the_plan_says_so(
 
 
 @pytest.mark.usefixtures("no_bar")
-def test_a_training_on_the_spot_that_fails_is_told_and_the_rest_runs(training_folder):
+def test_a_training_on_the_spot_that_fails_says_why(training_folder):
     spot = family(training_folder, on_the_spot=True)
     (training_folder / "triplets.csv").unlink()
     texts = library(training_folder)
-    planned = planned_cells([Method(spot, MEAN), method("mean")], [TOY], 1)
-    works = missing_trainings(planned, texts.places)
-    for engine in (Engine(), Engine(2)):
-        store = Store(training_folder / f"runs-{engine.jobs}")
-        made = list(
-            execute_on(engine, planned, RunContext(texts, store), trainings=works)
-        )
-        assert sorted(outcome.status for outcome in made) == ["failed", "measured"]
-        [why] = [outcome.message for outcome in made if outcome.message]
-        assert why.startswith("kin, seed 0: --file triplets.csv: wanted a file")
+    planned = planned_cells([Method(spot, MEAN)], [TOY], 1)
+    [(_, error)] = [train() for train in missing_trainings(planned, texts.places)]
+    assert str(error).startswith("--file triplets.csv: wanted a file")
 
 
 # Registered ones

@@ -15,7 +15,6 @@ from harness.core.errors import ScoreError, UsageError
 from harness.core.pairs import Pairs
 from harness.core.types import Method, Task
 from harness.evaluation.cell import fit, measure
-from harness.evaluation.fit_vectors import FitCorpusVectors
 from harness.transforms.pooling import MEAN
 
 
@@ -33,11 +32,10 @@ def task(pairs) -> Task:
 
 
 def measured(view, pairs, *posts):
-    data = FitCorpusVectors(view.matrix[view.rows(pairs.sentences)])
+    rows_to_fit_on = view.matrix[view.rows(pairs.sentences)]
     method = Method(MINILM, MEAN, posts, "target" if posts else None)
-    return measure(
-        task(pairs), pairs, view, fit(method, data, np.random.default_rng(0)), float
-    )
+    transforms = fit(method, rows_to_fit_on, np.random.default_rng(0))
+    return measure(task(pairs), pairs, view, transforms)
 
 
 def numbers(scores) -> dict:
@@ -109,4 +107,4 @@ def test_what_is_fitted_from_moments_must_be_affine():
     moments, _ = view.moments("target", pairs.sentences)
     method = Method(MINILM, MEAN, (Bent(), SN()), "target")
     with pytest.raises(UsageError, match="must give an affine map"):
-        fit(method, FitCorpusVectors(moments), np.random.default_rng(0))
+        fit(method, moments, np.random.default_rng(0))

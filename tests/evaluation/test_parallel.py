@@ -3,17 +3,15 @@
 import os
 import signal
 from functools import partial
-from pathlib import Path
 
 import pytest
 from fakes import OTHER, TOY, BrokenConfig, Told, corpus, library, method, numbered
 
-from harness.core.errors import HarnessError, UsageError
-from harness.evaluation import parallel
-from harness.evaluation.engines import Engine, engine
-from harness.evaluation.parallel import WHOLE_RUN, Part, WorkerRun, execute_on, units
-from harness.evaluation.run import RunContext, execute
-from harness.evaluation.select import planned_cells
+from harness.core.errors import HarnessError
+from harness.evaluation.parallel import execute_in_processes
+from harness.evaluation.processes import results_of
+from harness.evaluation.run import RunContext
+from harness.evaluation.select import part_of, planned_cells, units
 from harness.results.store import Store
 
 METHODS = (
@@ -23,21 +21,14 @@ METHODS = (
     method("first-last", "centre", "stretch", on="target"),
 )
 PLANNED = planned_cells(METHODS, [TOY, OTHER], seeds=2)
-TWO = Engine(2)
 
 
-def outcomes_of_run(
-    folder, engine, planned=PLANNED, part=WHOLE_RUN, told=None, corpora=()
-):
-    """The outcomes, by cell; of one process, without an engine."""
+def outcomes_of_run(folder, jobs, planned=PLANNED, told=None, corpora=()):
+    """The outcomes, by cell."""
     context = RunContext(
         library(folder, *corpora), Store(folder / "runs"), told or Told()
     )
-    made = (
-        execute_on(engine, planned, context, part)
-        if engine
-        else execute(planned, context)
-    )
+    made = execute_in_processes(planned, context, jobs)
     return {outcome.cell: outcome for outcome in made}
 
 
@@ -48,56 +39,25 @@ def scores(outcomes):
 @pytest.fixture(scope="module")
 def scores_of_one_process(tmp_path_factory):
     """The scores of one process."""
-    return scores(outcomes_of_run(tmp_path_factory.mktemp("alone"), None))
-
-
-@pytest.fixture(scope="module")
-def cluster():
-    distributed = pytest.importorskip(
-        "distributed", reason="the dask extra is not installed"
-    )
-    local = distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, dashboard_address=":0"
-    )
-    yield engine(None, local.scheduler_address)
-    local.close()
+    return scores(outcomes_of_run(tmp_path_factory.mktemp("alone"), 1))
 
 
 def test_two_processes_give_the_records_of_one(tmp_path, scores_of_one_process):
     told = Told()
-    outcomes = outcomes_of_run(tmp_path, TWO, told=told)
+    outcomes = outcomes_of_run(tmp_path, 2, told=told)
     assert scores(outcomes) == scores_of_one_process
     assert {outcome.record.facts["workers"] for outcome in outcomes.values()} == {2}
     assert told.phases[-1] == ("scoring", len(PLANNED))
-    again = outcomes_of_run(tmp_path, TWO)
+    again = outcomes_of_run(tmp_path, 2)
     assert {outcome.status for outcome in again.values()} == {"done"}
-
-
-def test_a_cluster_gives_the_records_of_one_process(
-    tmp_path, scores_of_one_process, cluster
-):
-    assert scores(outcomes_of_run(tmp_path, cluster)) == scores_of_one_process
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 50])
 def test_the_shards_of_a_plan_are_the_whole_with_no_cell_twice(count):
-    parts = [Part(number, count).cells(PLANNED) for number in range(count)]
+    parts = [part_of(PLANNED, f"{number + 1}/{count}") for number in range(count)]
     assert sorted(map(str, (one.address for part in parts for one in part))) == sorted(
         str(one.address) for one in PLANNED
     )
-    texts = [f"sentence {n}" for n in range(100)]
-    assert sorted(
-        t for n in range(count) for t in Part(n, count).texts(texts)
-    ) == sorted(texts)
-
-
-def test_shards_one_after_the_other_leave_the_records_of_one_process(
-    tmp_path, scores_of_one_process
-):
-    outcomes = {}
-    for part in (Part(0, 2), Part(1, 2)):
-        outcomes |= outcomes_of_run(tmp_path, Engine(), part.cells(PLANNED), part)
-    assert scores(outcomes) == scores_of_one_process
 
 
 def test_cells_that_share_work_are_one_unit_and_seeds_stand_apart():
@@ -120,11 +80,10 @@ def test_fits_on_a_corpus_are_measured_beside_each_other_after_one_pass(tmp_path
         method("first-last", "stretch", on="stream"),
     ]
     planned = planned_cells(fits, [TOY, OTHER], seeds=2)
-    assert len(units(planned)) == 1
-    assert len(units(planned, passes_made=True)) == 3
-    wanted = outcomes_of_run(tmp_path / "alone", None, planned, corpora=[stream])
+    assert len(units(planned)) == 3
+    wanted = outcomes_of_run(tmp_path / "alone", 1, planned, corpora=[stream])
     beside = outcomes_of_run(
-        tmp_path / "beside", TWO, planned, told=told, corpora=[stream]
+        tmp_path / "beside", 2, planned, told=told, corpora=[stream]
     )
     assert scores(beside) == scores(wanted)
     [(_, sentences), (_, count)] = told.phases
@@ -136,22 +95,10 @@ def test_fits_on_a_corpus_are_measured_beside_each_other_after_one_pass(tmp_path
         [_] = (tmp_path / "beside" / "cache" / folder).rglob("stream*")
 
 
-def test_a_worker_of_another_version_or_without_a_folder_is_refused(
-    tmp_path, monkeypatch
-):
-    context = RunContext(library(tmp_path), Store(tmp_path / "nowhere"))
-    worker = WorkerRun.for_run(context, TWO)
-    with pytest.raises(HarnessError, match="nowhere: share it under this path"):
-        worker.require_same_installation()
-    monkeypatch.setattr(parallel, "code_digest", lambda: "0" * 64)
-    with pytest.raises(HarnessError, match=r"the worker on \S+ has other code"):
-        worker.require_same_installation()
-
-
 def test_what_cannot_be_encoded_is_told_by_its_cells(tmp_path):
     broken = method("mean", encoder=BrokenConfig(weights="broken"))
     planned = planned_cells([*METHODS[:2], broken], [TOY], seeds=1)
-    outcomes = outcomes_of_run(tmp_path, TWO, planned).values()
+    outcomes = outcomes_of_run(tmp_path, 2, planned).values()
     assert sorted(outcome.status for outcome in outcomes) == [
         "failed",
         "measured",
@@ -161,17 +108,13 @@ def test_what_cannot_be_encoded_is_told_by_its_cells(tmp_path):
     assert message == "broken: wanted weights, found none; fetch them again"
 
 
-# Engines
+# Processes
 
 
-def results(engine, function, numbers):
-    """What a function gives for each number."""
-    return sorted(engine.results([partial(function, number) for number in numbers]))
-
-
-@pytest.mark.parametrize("made", [Engine(), TWO])
-def test_an_engine_makes_every_call(made):
-    assert results(made, abs, range(-9, 0)) == [*range(1, 10)]
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_every_call_is_made(jobs):
+    calls = [partial(abs, number) for number in range(-9, 0)]
+    assert sorted(results_of(calls, jobs)) == [*range(1, 10)]
 
 
 def kill_at_3(number):
@@ -181,26 +124,8 @@ def kill_at_3(number):
 
 
 def test_a_process_that_is_killed_ends_the_run_with_one_line():
+    calls = [partial(kill_at_3, number) for number in range(8)]
     with pytest.raises(
         HarnessError, match=r"^a worker process was killed[^\n]*run again[^\n]*$"
     ):
-        results(TWO, kill_at_3, range(8))
-
-
-def test_a_scheduler_that_is_not_there_is_refused():
-    pytest.importorskip("distributed", reason="the dask extra is not installed")
-    with pytest.raises(UsageError, match="--scheduler nonsense: "):
-        results(engine(None, "nonsense"), abs, [1])
-
-
-@pytest.mark.parametrize("text", ["0/2", "3/2", "1", "a/b"])
-def test_a_shard_that_is_none_is_refused(text):
-    with pytest.raises(UsageError, match="wanted I/N"):
-        Part.parse(text)
-
-
-def test_numbers_of_processes_and_a_scheduler_exclude_each_other():
-    with pytest.raises(UsageError, match="give one"):
-        engine(2, "tcp://localhost:1")
-    assert engine(3, None) == Engine(3)
-    assert Path("/proc").exists() is False or engine(None, None).jobs >= 1
+        list(results_of(calls, 2))

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from harness.assets.places import Places
-from harness.evaluation.cell import fit_cell
+from harness.evaluation.run import fit_cell
 from harness.evaluation.select import PlannedCell
 from harness.evaluation.variants import AS_IT_IS, Variant, VariantScores
 from harness.evaluation.verification import Explainer, check_claims

@@ -9,7 +9,7 @@ from statistics import fmean, stdev
 
 import numpy as np
 import pytest
-from fakes import TOY, FakeConfig, library, made_record, registry, snapshot, ticks
+from fakes import TOY, FakeConfig, library, made_record, registry, snapshot
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -90,7 +90,7 @@ def measure(folder, results, weights="one", cells=CELLS, places=None):
         library(folder) if places is None else replace(library(folder), places=places)
     )
     runs = folder / results
-    outcomes = list(execute(planned, RunContext(texts, Store(runs), clock=ticks())))
+    outcomes = list(execute(planned, RunContext(texts, Store(runs))))
     note_outcomes(runs, outcomes)
     make_golden_vectors(planned, texts.places, runs)
     return outcomes

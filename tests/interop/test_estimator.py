@@ -9,7 +9,6 @@ from sklearn.utils.estimator_checks import check_estimator
 from harness.contracts.samples import rows
 from harness.core.errors import UsageError
 from harness.evaluation.cell import fit
-from harness.evaluation.fit_vectors import FitCorpusVectors
 from harness.interop.estimator import Calibration
 from harness.registry import load_registry
 
@@ -40,7 +39,7 @@ def test_it_is_the_map_that_a_method_fits():
     x = rows(100, 8)
     method = load_registry().parse("minilm.mean+sn+whitening:4@target")
     wanted = x
-    for transform in fit(method, FitCorpusVectors(x), np.random.default_rng(0)):
+    for transform in fit(method, x, np.random.default_rng(0)):
         wanted = transform(wanted)
     np.testing.assert_array_equal(
         Calibration("sn+whitening:4").fit_transform(x), wanted

@@ -28,10 +28,9 @@ from harness.encoders.transformer import TransformerConfig
 from harness.encoders.vector_files import write_vectors
 from harness.encoders.word_tokenizer import Tokeniser
 from harness.encoders.word_vectors import StaticConfig
-from harness.evaluation.cell import FittedTransforms, fit, fit_cell
+from harness.evaluation.cell import fit
 from harness.evaluation.evaluate import Embedder
-from harness.evaluation.fit_vectors import FitCorpusVectors
-from harness.evaluation.run import RunContext, execute
+from harness.evaluation.run import FittedTransforms, RunContext, execute, fit_cell
 from harness.evaluation.select import PlannedCell
 from harness.interop.exported import write_card, write_model
 from harness.registry import load_registry
@@ -56,7 +55,7 @@ def vectors_and_folder(tmp_path, method, model):
     encoder, transforms = method.encoder.load(model, tmp_path), []
     if method.post:
         x = rows(200, method.pooling(encoder.encode(["a"])).shape[1])
-        transforms = fit(method, FitCorpusVectors(x), np.random.default_rng(0))
+        transforms = fit(method, x, np.random.default_rng(0))
     cell = FittedTransforms(method.encoder.identify(model), tuple(transforms))
     places = Places(tmp_path, encoders={"m": model})
     write_model(PlannedCell(method, TOY, 0), cell, places, tmp_path / "out")

@@ -18,7 +18,6 @@ from harness.core.errors import ScoreError
 from harness.core.types import Method
 from harness.encoders.cache.encodings import EncoderCache
 from harness.evaluation.cell import fit
-from harness.evaluation.fit_vectors import FitCorpusVectors
 from harness.evaluation.run import RunContext, execute
 from harness.evaluation.select import planned_cells
 from harness.registry import load_registry
@@ -107,9 +106,7 @@ CHAINS = [
 def test_a_chain_applies_the_formulas_in_the_written_order(posts, plain, streamed):
     view, pairs = pooled_pairs(rows(30, 6))
     moments, _ = view.moments("target", pairs.sentences)
-    data = FitCorpusVectors(
-        moments if streamed else view.matrix[view.rows(pairs.sentences)]
-    )
+    data = moments if streamed else view.matrix[view.rows(pairs.sentences)]
     found = view.matrix
     for transform in fit(Method(BERT_MINI, MEAN, posts, "target"), data, NEVER_DRAWN):
         found = transform(found)

@@ -155,13 +155,9 @@ class DropoutKernel:
         # Dropout draws from torch's global generators alone: their states are restored
         # at the end.
         with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
-            torch.random.manual_seed(self.draw_seed())
+            torch.random.manual_seed(int(self.generator.integers(2**63)))
             model.train()
             try:
                 return self.plain_kernel(batch)
             finally:
                 model.eval()
-
-    def draw_seed(self) -> int:
-        """The seed of the next pass."""
-        return int(self.generator.integers(2**63))
