@@ -31,7 +31,6 @@ from harness.cli.summary import (
     lines_of_failures,
     lines_of_moves,
     numbers_beside,
-    same_encoders,
     score_in_words,
     score_table,
 )
@@ -136,8 +135,6 @@ def run_command(
     if records and not as_json:
         numbers = numbers_beside(records, tables, chosen.registry)
         opt.say(f"\n{score_table(by_cell(records), numbers)}\nrecords: {results}")
-        for line in same_encoders(numbers):
-            opt.note(line)
     if gate:
         make_golden_vectors(chosen.cells, chosen.loader.places, results)
     if update:

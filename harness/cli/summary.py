@@ -1,8 +1,7 @@
 """What a run says: a line for each cell, its scores beside published numbers, what moved.
 
 Each function makes the text of one subject; `harness run` and `harness reproduce` print
-them. If the encoder of a record has the same weights and tokenizer as a registered
-encoder, its scores stand beside what is published for that one (`results.same_files`).
+them.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from harness.core.hardware import base_name
 from harness.core.terminal import text_table
 from harness.core.types import Record
 from harness.evaluation.run import Outcome
@@ -19,16 +17,9 @@ from harness.gate.outcome import CheckResult, State
 from harness.registry import Registry
 from harness.report.coverage import percentage
 from harness.report.papers import printed_number
-from harness.results.index import (
-    CellName,
-    Results,
-    encoder_of_method,
-    main_score,
-    value,
-)
+from harness.results.index import CellName, Results, main_score, value
 from harness.results.published import Table
 from harness.results.reproduction import Reproduction, low_coverage, reproduce
-from harness.results.same_files import add_registered_ids
 from harness.results.verdict import CellState
 
 LINES_SHOWN = 12  # of a list that may have hundreds
@@ -73,7 +64,7 @@ def numbers_beside(
     records: Iterable[Record], tables: Iterable[Table], registry: Registry
 ) -> list[Reproduction]:
     """The published numbers that have records on all of their tasks, with verdicts."""
-    results = add_registered_ids(Results(by_cell(records)), registry)
+    results = Results(by_cell(records))
     numbers = []
     for table in tables:
         for cell in table.cells:
@@ -91,7 +82,7 @@ def score_table(
     cells_with_number = set()
     for number in numbers:
         cell = number.cell
-        method = _measured_method(number)
+        method = str(cell.method)
         cells = [(method, task) for task in cell.tasks]
         cells_with_number.update(cells)
         published = printed_number(cell)
@@ -131,13 +122,6 @@ def score_table(
     return "\n".join(text)
 
 
-def _measured_method(number: Reproduction) -> str:
-    """The method that was measured: a copy of a registered encoder has another name."""
-    if number.measured_as:
-        return number.measured_as[0]
-    return str(number.cell.method)
-
-
 def count_in_words(numbers: Sequence[Reproduction], cells: int) -> str:
     """How many numbers have which verdict, as in `34 published numbers: 31 exact, 3 match`.
 
@@ -151,20 +135,6 @@ def count_in_words(numbers: Sequence[Reproduction], cells: int) -> str:
     verdicts = [f"{counts[state]:,} {state}" for state in CellState if counts[state]]
     noun = "number" if len(numbers) == 1 else "numbers"
     return f"{len(numbers):,} published {noun}: {', '.join(verdicts)}."
-
-
-def same_encoders(numbers: Iterable[Reproduction]) -> list[str]:
-    """A line for each encoder that has the files of a registered, published encoder."""
-    lines = {}
-    for number in numbers:
-        encoder = base_name(encoder_of_method(_measured_method(number)))
-        registered = base_name(encoder_of_method(str(number.cell.method)))
-        if encoder != registered:
-            lines[encoder] = (
-                f"{encoder} has the weights and tokenizer of {registered}: what is published for "
-                f"{registered} is shown"
-            )
-    return list(lines.values())
 
 
 # The end of a reproduction

@@ -124,15 +124,10 @@ def origin_in_words(origin: Origin) -> str:
 
 
 def notes_on_origin(reproduction: Reproduction) -> list[str]:
-    """A note for an unpinned encoder, an unpinned fit corpus, and each other id of the method."""
-    notes = [
+    """A note for an unpinned encoder, and for an unpinned fit corpus."""
+    return [
         f"{origin.name}: {origin_in_words(origin)}" for origin in reproduction.unpinned
     ]
-    notes += [
-        f"measured as {method}, of the same weights"
-        for method in reproduction.measured_as
-    ]
-    return notes
 
 
 # Numbers

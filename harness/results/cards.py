@@ -249,11 +249,9 @@ def _name_of_data_set(text: str) -> str:
 
 def _data_set_of_name(text: str) -> DataSet | None:
     """The data set that a card's text names; None for an unknown one."""
+    by_name = {data_set.name.lower(): data_set for data_set in data_sets()}
     name = _name_of_data_set(text).lower().replace(" ", "-")
-    for data_set in data_sets():
-        if data_set.name == text or data_set.name.lower() == name:
-            return data_set
-    return None
+    return by_name.get(text.lower()) or by_name.get(name)
 
 
 def _task_of_split(data_set: DataSet, split: str) -> str | None:

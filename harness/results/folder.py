@@ -56,7 +56,6 @@ from harness.results.reproduction import (
     is_stale,
     reproductions,
 )
-from harness.results.same_files import add_registered_ids
 from harness.results.standings import Standings, standings_of
 from harness.results.store import Store
 from harness.results.threads import Thread, read_threads
@@ -173,11 +172,6 @@ class ResultsFolder:
         folder = self._folder_of_cell.get((cell.method, cell.task))
         return None if folder is None else Store(folder).cosines(cell)
 
-    @cached_property
-    def records_by_files(self) -> Results:
-        """The records, where copies of registered encoders are also under the registered ids."""
-        return add_registered_ids(self.records, self.registry)
-
     # What people wrote: published tables, claims, references, questions of pages
 
     @cached_property
@@ -242,7 +236,7 @@ class ResultsFolder:
         """Every cell of a published table against the records, by the cell's id."""
         if table.id not in self._reproductions:
             self._reproductions[table.id] = reproductions(
-                table, self.records_by_files, self.registry
+                table, self.records, self.registry
             )
         return self._reproductions[table.id]
 
@@ -251,7 +245,7 @@ class ResultsFolder:
         cells: list[CellName] = []
         for published in table.cells:
             cells += published.measured_cells
-        return self.records_by_files.select(cells)
+        return self.records.select(cells)
 
     @cached_property
     def all_reproductions(self) -> tuple[Reproduction, ...]:
@@ -317,11 +311,7 @@ class ResultsFolder:
             UsageError: There is no such cell.
         """
         return explain(
-            self.cell(name),
-            self.records_by_files,
-            self.registry,
-            self.confirmations,
-            self.traps,
+            self.cell(name), self.records, self.registry, self.confirmations, self.traps
         )
 
     def diagnose(self, place: str, mine: str) -> Diagnosis:

@@ -31,10 +31,6 @@ LOW_COVERAGE = 0.85
 # Below this share a cell fails unless the user allows it.
 MIN_COVERAGE = 0.2
 
-# The fact of a record that is also shown under the id of a registered encoder: the id
-# under which it was measured.
-MEASURED_AS = "measured_as"
-
 
 @dataclass(frozen=True, kw_only=True)
 class Reproduction:
@@ -45,8 +41,6 @@ class Reproduction:
         verdict: The verdict, or why there is none.
         scores: The measured scores in points, one a seed.
         unpinned: The encoder and the fit corpus, as far as they are not pinned.
-        measured_as: The ids of methods under which the scores were measured, where they
-            differ from the cell's.
         coverage: The lowest share of tokens with a word vector; None without word
             vectors.
     """
@@ -55,7 +49,6 @@ class Reproduction:
     verdict: Verdict
     scores: tuple[float, ...] = ()
     unpinned: tuple[Origin, ...] = ()
-    measured_as: tuple[str, ...] = ()
     coverage: float | None = None
 
     @property
@@ -128,18 +121,8 @@ def reproduce(
         verdict=judgement,
         scores=tuple(score for score in by_seed if score is not None),
         unpinned=unpinned_origins(method, records, registry),
-        measured_as=_other_ids(records),
         coverage=coverage(records),
     )
-
-
-def _other_ids(records: Iterable[Record]) -> tuple[str, ...]:
-    """The ids under which records were measured, of those that have another id here."""
-    ids: dict[str, None] = {}  # in their order, each once
-    for record in records:
-        if MEASURED_AS in record.facts:
-            ids[str(record.facts[MEASURED_AS])] = None
-    return tuple(ids)
 
 
 def compose_method(identifier: str | None, registry: Registry) -> Method | None:

@@ -19,8 +19,7 @@ from harness.results.index import Results, main_path
 from harness.results.layout import is_packaged, papers_of
 from harness.results.published import EVIDENCE, PublishedCell, Table, score_path
 from harness.results.published_tables import load_tables
-from harness.results.reproduction import MEASURED_AS, Reproduction, reproduce
-from harness.results.same_files import add_registered_ids
+from harness.results.reproduction import Reproduction, reproduce
 from harness.results.verdict import CellState
 from harness.tasks.releases import release_of
 
@@ -189,7 +188,6 @@ def _reproductions_by_score(
 
     If a score has several published numbers, the one with the best evidence is taken.
     """
-    results = add_registered_ids(results, registry)
     cells: list[PublishedCell] = []
     for table in tables:
         cells += table.cells
@@ -200,10 +198,8 @@ def _reproductions_by_score(
         records = results.records(str(cell.method), str(cell.task))
         if not records or not cell.published:
             continue
-        # Rows have the id under which a cell was measured.
-        method = str(records[0].facts.get(MEASURED_AS, cell.method))
         path = score_path(cell.metric, cell.aggregation)
-        score = (method, str(cell.task), path)
+        score = (str(cell.method), str(cell.task), path)
         if score not in reproductions:
             reproductions[score] = reproduce(cell, results, registry)
     return reproductions
