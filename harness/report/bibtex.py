@@ -44,18 +44,11 @@ def entries(path: Path = BIB_FILE) -> dict[str, str]:
 
 
 def entries_with(papers: Path | None) -> dict[str, str]:
-    """The harness's entries, and the `references.bib` in a folder of published tables."""
-    harness_entries = entries()
-    if papers is None or not (papers / BIB_FILE.name).is_file():
-        return harness_entries
-    path = papers / BIB_FILE.name
-    papers_entries = entries(path)
-    common_keys = sorted(papers_entries.keys() & harness_entries)
-    if common_keys:
-        raise DataError(
-            f"{path}: the harness has the key {common_keys[0]!r} too; remove this entry"
-        )
-    return harness_entries | papers_entries
+    """The harness's entries, and those of `references.bib` in a folder of published tables."""
+    path = None if papers is None else papers / BIB_FILE.name
+    if path is None or not path.is_file():
+        return entries()
+    return entries() | entries(path)
 
 
 def bib_keys(cites: Iterable[str]) -> tuple[str, ...]:
@@ -65,29 +58,23 @@ def bib_keys(cites: Iterable[str]) -> tuple[str, ...]:
     """
     keys: dict[str, None] = {}
     for cite in cites:
-        if _is_entry(cite):
-            keys[cite.strip()] = None
-        else:
-            keys |= dict.fromkeys(key.strip() for key in cite.split(","))
+        parts = [cite] if cite.lstrip().startswith("@") else cite.split(",")
+        keys |= dict.fromkeys(part.strip() for part in parts)
     return tuple(filter(None, keys))
-
-
-def _is_entry(cite: str) -> bool:
-    """Whether a `cite` text is a BibTeX entry, and not a key."""
-    return cite.lstrip().startswith("@")
 
 
 def bibtex(cites: Iterable[str], papers: Path | None = None) -> str:
     """The entries of these keys, in order. Raises DataError for a key that has none."""
     entry_by_key = entries_with(papers)
-    keys = bib_keys(cites)
-    entry_by_key |= {key: key for key in keys if _is_entry(key)}
-    for key in keys:
-        if key not in entry_by_key:
+    found = []
+    for key in bib_keys(cites):
+        entry = key if key.startswith("@") else entry_by_key.get(key)
+        if entry is None:
             raise DataError(
                 f"{BIB_FILE.name}: wanted an entry {key!r}, found none; add it"
             )
-    return "\n\n".join(entry_by_key[key] for key in keys)
+        found.append(entry)
+    return "\n\n".join(found)
 
 
 def software() -> str:

@@ -22,6 +22,7 @@ from harness.report.sentences import (
     protocol_in_words,
     training_data_in_words,
 )
+from harness.report.standings import standing_in_words
 from harness.report.table import ShownTable
 from harness.results.conformance import confirmed_by
 from harness.results.folder import ResultsFolder
@@ -120,6 +121,7 @@ def _published_number(
         "notes": notes,
         "needs": needs,
         "neighbours": list(neighbours),
+        "standings": list(map(standing_in_words, folder.standings.get(cell.id, ()))),
         "cites": bib_keys([cell.table.cite, *keys_of(method, registry)]),
         "seeds": [round(score, 4) for score in number.scores],
         "difference": None if difference is None else round(difference, 4),

@@ -13,6 +13,7 @@ from harness.report.claims import claims_by_size, outcomes_in_words
 from harness.report.next_steps import sources_of_records, waiting_numbers
 from harness.report.papers import published_table
 from harness.report.sentences import metric_in_words, number_of
+from harness.report.standings import count_standings
 from harness.report.table import MISSING_NUMBER, ShownCell, ShownTable, row_of, table_of
 from harness.results import published
 from harness.results.claim_tests import ClaimOutcome
@@ -132,6 +133,12 @@ def _tallies(folder: ResultsFolder) -> Iterator[tuple[str, str, str]]:
             f"{rehearsal.numbers:,}",
             f"with the code of commit {rehearsal.commit[:DIGEST_DIGITS_SHOWN]}",
         )
+    standings = count_standings(folder.standings)
+    yield (
+        "of them printed by another table, too",
+        f"{len(folder.standings):,}",
+        ", ".join(f"{count} {kind}" for kind, count in standings.most_common()),
+    )
     scores = {
         (
             number.cell.method,

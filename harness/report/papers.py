@@ -28,12 +28,14 @@ from harness.results import published
 from harness.results.folder import ResultsFolder
 from harness.results.published import EVIDENCE, PublishedCell, reasons
 from harness.results.reproduction import Reproduction, compose_method
+from harness.results.standings import StandingKind, Standings
 from harness.results.verdict import CellState
 
 MOST_DECIMALS = 4  # shown of a printed number
 LEAST_DECIMALS = 2  # shown of a measured number
 
 DAGGER = "†"  # the mark of a transductive row
+CONTRADICTED_MARK = "‡"
 RAISED_DIGITS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 VERDICT_MARKS: Mapping[CellState, str] = {
     CellState.EXACT: "=",
@@ -66,7 +68,9 @@ def legend() -> list[str]:
         "↳ measured here, with its verdict and, where it depends on a seed, the standard "
         f"deviation and the number of seeds: {', '.join(verdicts)}.",
         f"ev. (evidence): the row's protocol is {'; '.join(kinds)}.",
-        f"{DAGGER} fitted on the sentences that are scored, no labels seen.",
+        f"{DAGGER} fitted on the sentences that are scored, no labels seen. "
+        f"{CONTRADICTED_MARK} another published table has another number of the same model "
+        "and protocol; `harness explain TABLE/ROW/COLUMN` names it.",
     ]
 
 
@@ -119,7 +123,7 @@ def published_table(
         if row.group and row.group != group_above:
             rows.append(ShownRow([ShownCell(row.group)], HEADING))
         group_above = row.group
-        rows.append(_published_row(row, numbers, footnotes))
+        rows.append(_published_row(row, numbers, folder.standings, footnotes))
         if any(number and number.scores for number in numbers):
             rows.append(_measured_row(row, numbers, footnotes))
     notes = [f"{mark} {text}" for text, mark in (footnotes or {}).items()]
@@ -156,6 +160,7 @@ def _reason(row_or_column: published.Row | published.Column) -> str:
 def _published_row(
     row: published.Row,
     numbers: Sequence[Reproduction | None],
+    standings: Standings,
     footnotes: Footnotes | None,
 ) -> ShownRow:
     """The published numbers of a row; the last cell says why none of them was measured."""
@@ -173,7 +178,12 @@ def _published_row(
         if number is None:
             cells.append(ShownCell(""))
         else:
-            mark = _mark(row.notes.get(number.cell.column.id, ""), footnotes)
+            kinds_of_standings = {
+                standing.kind for standing in standings.get(number.cell.id, ())
+            }
+            is_contradicted = StandingKind.CONTRADICTED in kinds_of_standings
+            mark = CONTRADICTED_MARK if is_contradicted else ""
+            mark += _mark(row.notes.get(number.cell.column.id, ""), footnotes)
             cells.append(ShownCell(printed_number(number.cell), mark=mark))
     why_not = ""
     if not any(number.scores for number in printed):

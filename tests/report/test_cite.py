@@ -111,12 +111,6 @@ def test_entries_are_read_as_programs_export_them(entry, tmp_path):
         bibtex(["nobody1999"])
 
 
-def test_an_entry_beside_tables_may_not_have_a_key_of_the_harness(tmp_path):
-    (tmp_path / "references.bib").write_text(f"@misc{{{HARNESS_KEY},\n}}\n")
-    with pytest.raises(DataError, match="the harness has the key"):
-        bibtex([HARNESS_KEY], tmp_path)
-
-
 # The citation file
 
 

@@ -337,6 +337,7 @@ function publishedNumber(id) {
     ["trained on", [textOf(cell.trained)]],
     ["fitted on", [textOf(cell.fitted)]],
     ["notes", textsOf(cell.notes)],
+    ["in other tables", textsOf(cell.standings)],
     ["under one other choice", textsOf(cell.neighbours)],
   ]));
   if (method && tasks.length) {
