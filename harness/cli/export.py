@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -19,8 +18,6 @@ from harness.evaluation.select import PlannedCell
 from harness.registry import look_up
 from harness.report.bibtex import HARNESS_KEY, bibtex
 from harness.resolve import Resolver
-from harness.results.index import Results
-from harness.results.store import Store
 from harness.tasks.loader import TARGETS, TaskLoader
 
 
@@ -37,31 +34,19 @@ def export_command(
     seed: Annotated[int, typer.Option(min=0, help="The seed of fit and training.")] = 0,
     encoder: opt.Encoders = None,
     plugin: opt.Plugins = None,  # noqa: ARG001 - its callback loads them
-    results: opt.Records = Path("results"),
+    results: opt.Measured = None,
     model_index: Annotated[
         bool,
         typer.Option(
             "--model-index", help="Put the scores into the card's front matter, too."
         ),
     ] = False,
-    eval_results: Annotated[
-        bool,
-        typer.Option(
-            "--eval-results", help="Write .eval_results/*.yaml of the scores, too."
-        ),
-    ] = False,
 ) -> None:
     """Export a method as a sentence-transformers folder.
 
-    Its model card states the measured scores; on request, so do the hub's formats of
-    results, with the protocol of each.
+    Its model card states the measured scores, each with its protocol.
     """
-    from harness.interop.exported import records_of, write_card, write_model
-    from harness.interop.hub_results import (
-        reported_scores,
-        write_eval_results,
-        write_model_index,
-    )
+    from harness.interop.exported import write_card, write_model
 
     make_folder(folder.absolute().parent, "FOLDER", to_write=True)
     resolver = Resolver.from_options(folders.places(), encoder or [])
@@ -76,23 +61,22 @@ def export_command(
     # A method that is fitted on no task is the same on every task: any small one serves.
     fit_task = look_up("task", task or SMALL_TASK, registry.tasks_by_name)
     planned = PlannedCell(exported_method, fit_task, seed)
+    measured = opt.measured_folder(results, registry).records
     with progress_on(sys.stderr) as bar:
         fitted = fit_cell(planned, TaskLoader(places, registry.corpora), bar)
     write_model(planned, fitted, places, folder)
 
     cite_keys = (planned.encoder.cite, exported_method.cite, HARNESS_KEY)
     citations = bibtex(key for key in cite_keys if key)
-    measured = Results.read(Store(results))
-    count = write_card(folder, planned, fitted, registry.tasks, measured, citations)
+    count = write_card(
+        folder,
+        planned,
+        fitted,
+        registry.tasks,
+        measured,
+        citations,
+        model_index=model_index,
+    )
     opt.say(
         f"{folder}: {exported_method.id}, seed {seed}, with {count} measured scores"
     )
-    records = records_of(planned, fitted, registry.tasks, measured)
-    scores = list(reported_scores(records, registry.tasks))
-    if model_index:
-        count = write_model_index(folder, folder.name, scores)
-        opt.say(f"{folder}: {count} in model-index")
-    if eval_results:
-        today = datetime.now(UTC).date().isoformat()
-        count = write_eval_results(folder, scores, today)
-        opt.say(f"{folder}: {count} in .eval_results")

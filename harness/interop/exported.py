@@ -1,58 +1,46 @@
 """A method as a folder of sentence-transformers, with a model card.
 
-`write_model` writes the encoder, its pooling and the fitted maps as modules. `write_card`
-writes README.md. A score of a record is on the card if the record was measured with
-exactly these weights and maps, as its digests say.
+`write_model` saves the encoder, its pooling and the fitted maps as modules of the
+library. `write_card` writes README.md. A score of a record is on the card if the record
+was measured with exactly these weights and maps, as its digests say.
 """
 
 from __future__ import annotations
 
-import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from importlib.metadata import version as version_of
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from huggingface_hub import ModelCardData
-from safetensors.torch import save_file
+import torch
+from huggingface_hub import EvalResult, ModelCardData
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.base.modules import Dense, Transformer
+from sentence_transformers.sentence_transformer.modules import Pooling as TokenPooling
+from sentence_transformers.sentence_transformer.modules import WeightedLayerPooling
 from torch import nn
 
 from harness.assets.places import Places
 from harness.core.errors import UsageError
 from harness.core.interfaces import EncoderConfig, Hub, Pooling, Transform
-from harness.core.json_text import parse_json
 from harness.core.metrics import metric_of
 from harness.core.scores import score_at
 from harness.core.types import Method, Record, Task
-from harness.encoders.checkpoint import (
-    MODULES_FILE,
-    tokenizer_files,
-    transformer_folder,
-)
-from harness.encoders.checkpoint_settings import sentence_settings_file
-from harness.encoders.module_writer import (
-    LinearLayer,
-    append_dense,
-    append_pooling,
-    append_transformer,
-    edit_json,
-    write_settings,
-)
-from harness.encoders.modules import MODEL_FILE
+from harness.encoders.checkpoint import transformer_folder
 from harness.encoders.native import NativeConfig
 from harness.encoders.transformer import TransformerConfig, TransformerEncoder
-from harness.encoders.weights import read_tensors
 from harness.evaluation.run import FittedTransforms
 from harness.evaluation.select import PlannedCell
+from harness.results.cards import OWN_DATA_SETS, DataSet, data_sets
 from harness.results.index import Results
 from harness.transforms.affine import Affine
 from harness.transforms.pooling import Cls, Mean, Pooler
 
-COSINE_SETTING = {"similarity_fn_name": "cosine"}
-COPIED_SUFFIXES = (".json", ".txt", ".model", ".safetensors", ".bin")
-
 CARD_TEMPLATE = Path(__file__).with_suffix(".md")
+REPORTED_SCORE = ("spearman", "all")
+FRACTION_DECIMALS = 6  # in which two runs of a model agree
 LICENCES_OF_HUB = ("apache-2.0", "mit", "bsd-3-clause")  # named there as they are here
 SCORES_HEAD = """| task | metric x100 | this model | all seeds | protocol |
 |:--|:--|--:|--:|:--|
@@ -82,46 +70,114 @@ def write_model(
         raise UsageError(
             f"{folder}: wanted a new or an empty folder, found a file or files in it; name another"
         )
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(
-        dir=folder.parent, prefix=f".{folder.name}-"
-    ) as scratch_parent:
-        scratch = Path(scratch_parent) / "new"
-        scratch.mkdir()
-        _write_modules(planned, fitted, places, scratch)
-        if folder.exists():
-            folder.rmdir()
-        scratch.replace(folder)
-
-
-def _write_modules(
-    planned: PlannedCell, fitted: FittedTransforms, places: Places, folder: Path
-) -> None:
-    """Write the modules of a method into an empty folder: encoder, pooling, fitted maps."""
-    config, cache = planned.encoder, places.cache
+    config, method = planned.encoder, planned.method
     path = places.encoder(config)
-    max_length = fitted.identity.max_length
     match config:
         case NativeConfig():
-            has_maps = bool(fitted.transforms)
-            _copy_native(config, path, folder, max_length, has_maps=has_maps)
+            model = _under_own_modules(config, path)
         case TransformerConfig():
-            _copy_transformer(transformer_folder(path), cache, folder, max_length)
-            encoder = config.load(path, cache)
-            _append_pooling(folder, encoder, planned.method.pooling)
+            encoder = config.load(path, places.cache)
+            checkpoint = transformer_folder(path)
+            model = SentenceTransformer(
+                modules=_modules(encoder, checkpoint, method.pooling),
+                device="cpu",
+                similarity_fn_name="cosine",
+            )
         case _:
             raise UsageError(
                 f"{config.name}: wanted a transformer, or a folder under its own modules as "
                 f"{config.name}.native, found a {type(config).__name__}; harness.encoder opens "
                 "it in Python"
             )
+    if fitted.identity.max_length is not None:
+        model.max_seq_length = fitted.identity.max_length
     if fitted.transforms:
-        layer = _linear_layer(planned.method, fitted.transforms)
-        append_dense(folder, layer, tanh=False)
+        if model.truncate_dim is not None:
+            raise UsageError(
+                f"{config.name}: truncate_dim would cut what a map is given"
+            )
+        weight, bias = _linear_map(method, fitted.transforms)
+        model.append(_dense(weight, bias, nn.Identity()))
+        model.similarity_fn_name = "cosine"  # of whole mapped vectors
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
+        model.save(f"{scratch}/new", create_model_card=False)
+        if folder.exists():
+            folder.rmdir()
+        Path(scratch, "new").replace(folder)
 
 
-def _linear_layer(method: Method, transforms: Sequence[Transform]) -> LinearLayer:
-    """A chain of affine maps as one linear layer.
+def _under_own_modules(config: NativeConfig, path: Path) -> SentenceTransformer:
+    """A sentence-transformers folder in float32, with the encoder's prompt as its default."""
+    model = SentenceTransformer(
+        str(path),
+        device="cpu",
+        local_files_only=True,
+        model_kwargs={"dtype": torch.float32},
+    )
+    if config.prompt:
+        model.prompts = dict(config.modules(path).prompts)
+        model.default_prompt_name = config.prompt
+    return model
+
+
+def _modules(
+    encoder: TransformerEncoder, checkpoint: Path, pooling: Pooling
+) -> list[nn.Module]:
+    """The modules of a checkpoint under a pooling of its hidden states.
+
+    Raises UsageError for a pooling or an encoder that the library has no modules for.
+    """
+    own_model = encoder.plain_kernel.model
+    kind = own_model.config.model_type
+    if own_model.config.is_encoder_decoder and not kind.endswith("t5"):
+        raise UsageError(
+            f"{encoder.name}: wanted an encoder, found a {kind}, whose decoder's states "
+            "sentence-transformers would pool; it is not exported"
+        )
+    if not isinstance(pooling, Mean | Cls | Pooler):
+        raise UsageError(
+            f"{pooling.name}: wanted a pooling of hidden states, found another"
+        )
+    width, depth = encoder.dimensions, encoder.depth
+    over_layers = isinstance(pooling, Mean) and pooling.layers != (-1,)
+    modules: list[nn.Module] = [
+        Transformer(
+            str(checkpoint),
+            model_kwargs={"dtype": torch.float32},
+            config_kwargs={"output_hidden_states": True} if over_layers else {},
+        )
+    ]
+    if over_layers:
+        weights = torch.zeros(depth + 1)
+        weights[list(pooling.hidden_states(depth))] = 1
+        modules.append(
+            WeightedLayerPooling(
+                width, depth, layer_start=0, layer_weights=nn.Parameter(weights)
+            )
+        )
+    if isinstance(pooling, Mean):
+        return [*modules, TokenPooling(width, "mean")]
+    pooling(encoder.sample)  # raises an error if the encoder lacks the pooling
+    summary_is_last = bool(encoder.plain_kernel.summary)
+    modules.append(TokenPooling(width, "lasttoken" if summary_is_last else "cls"))
+    if isinstance(pooling, Pooler):
+        layers = [
+            module
+            for module in own_model.pooler.modules()
+            if isinstance(module, nn.Linear)
+        ]
+        if len(layers) != 1:
+            raise UsageError(
+                f"{encoder.name}: wanted a pooler of one linear layer, found {len(layers)}"
+            )
+        [layer] = layers
+        modules.append(_dense(layer.weight.detach(), layer.bias.detach(), nn.Tanh()))
+    return modules
+
+
+def _linear_map(method: Method, transforms: Sequence[Transform]) -> tuple[Any, Any]:
+    """A chain of affine maps as one linear layer: its weight (K, D) and bias (K,).
 
     A map sends a row x to (x - shift) W. The chain so far sends x to x A + b; with one
     more map it sends x to x (A W) + (b - shift) W. It begins with A = 1 and b = 0.
@@ -136,106 +192,19 @@ def _linear_layer(method: Method, transforms: Sequence[Transform]) -> LinearLaye
             )
         bias = (bias - transform.shift) @ transform.weight
         weight = np.dot(weight, transform.weight)
-    return LinearLayer(weight.T, bias)
+    return weight.T, bias
 
 
-def _copy_native(
-    config: NativeConfig,
-    path: Path,
-    folder: Path,
-    max_length: int | None,
-    *,
-    has_maps: bool,
-) -> None:
-    """Copy a sentence-transformers folder, to be read in float32.
-
-    Args:
-        config: The encoder. Its prompt becomes the default of the new folder.
-        path: The folder that is copied.
-        folder: The new folder.
-        max_length: The maximum length of the new folder.
-        has_maps: Whether fitted maps follow its modules. Mapped vectors are compared
-            whole, by cosine.
-    """
-    module_list = parse_json((path / MODULES_FILE).read_bytes())
-    for file in path.iterdir():
-        if file.is_file() and file.suffix in COPIED_SUFFIXES:
-            shutil.copy(file, folder / file.name)
-    module_folders = {module["path"] for module in module_list} - {"", "."}
-    for name in module_folders:
-        if (path / name).is_dir():
-            shutil.copytree(path / name, folder / name)
-    transformer = folder / module_list[0]["path"]
-    if (transformer / "config.json").is_file() and max_length is not None:
-        edit_json(transformer / "config.json", dtype="float32")
-        edit_json(sentence_settings_file(transformer), max_seq_length=max_length)
-    modules = config.modules(path)
-    if config.prompt:
-        edit_json(
-            folder / MODEL_FILE,
-            prompts=dict(modules.prompts),
-            default_prompt_name=config.prompt,
-        )
-    if has_maps:
-        if modules.dimensions:
-            raise UsageError(
-                f"{config.name}.native: truncate_dim would cut what a map is given"
-            )
-        edit_json(folder / MODEL_FILE, **COSINE_SETTING)
-
-
-def _copy_transformer(
-    path: Path, cache: Path, folder: Path, max_length: int | None
-) -> None:
-    """Copy the checkpoint as the first module, its weights as safetensors."""
-    for file in (path / "config.json", *tokenizer_files(path)):
-        shutil.copy(file, folder / file.name)
-    save_file(read_tensors(path, cache), folder / "model.safetensors", {"format": "pt"})
-    edit_json(folder / "config.json", dtype="float32")  # as it is loaded
-    write_settings(folder / MODEL_FILE, COSINE_SETTING)
-    append_transformer(folder, max_length)
-
-
-def _append_pooling(
-    folder: Path, encoder: TransformerEncoder, pooling: Pooling
-) -> None:
-    """Append the modules of a pooling. Raises UsageError for a pooling without modules."""
-    model = encoder.plain_kernel.model
-    if model.config.is_encoder_decoder and not model.config.model_type.endswith("t5"):
-        raise UsageError(
-            f"{encoder.name}: wanted an encoder, found a {model.config.model_type}, whose "
-            "decoder's states sentence-transformers would pool; it is not exported"
-        )
-    if not isinstance(pooling, Mean | Cls | Pooler):
-        raise UsageError(
-            f"{pooling.name}: wanted a pooling of hidden states, found another"
-        )
-    if not isinstance(pooling, Mean):
-        pooling(encoder.sample)  # raises an error if the encoder lacks the pooling
-    pooler = None
-    if isinstance(pooling, Pooler):
-        pooler = _pooler_layer(encoder)
-    append_pooling(
-        folder,
-        pooling,
-        depth=encoder.depth,
-        width=encoder.dimensions,
-        summary=encoder.plain_kernel.summary,
-        pooler=pooler,
+def _dense(weight: Any, bias: Any, activation: nn.Module) -> Dense:
+    """A linear layer with an activation after it."""
+    outputs, inputs = weight.shape
+    return Dense(
+        inputs,
+        outputs,
+        activation_function=activation,
+        init_weight=torch.as_tensor(weight, dtype=torch.float32).contiguous(),
+        init_bias=torch.as_tensor(bias, dtype=torch.float32),
     )
-
-
-def _pooler_layer(encoder: TransformerEncoder) -> LinearLayer:
-    """The linear layer of an encoder's pooler."""
-    layers = []
-    for module in encoder.plain_kernel.model.pooler.modules():
-        if isinstance(module, nn.Linear):
-            layers.append(module)
-    if len(layers) != 1:
-        raise UsageError(
-            f"{encoder.name}: wanted a pooler of one linear layer, found {len(layers)}"
-        )
-    return LinearLayer(layers[0].weight.detach(), layers[0].bias.detach())
 
 
 # The card
@@ -248,6 +217,8 @@ def write_card(
     tasks: Mapping[str, Task],
     results: Results,
     citation: str,
+    *,
+    model_index: bool = False,
 ) -> int:
     """Write README.md into an exported folder: use, scores with protocol, origin, citation.
 
@@ -258,14 +229,14 @@ def write_card(
         tasks: All tasks by their names.
         results: The records that may have scores of it.
         citation: BibTeX.
+        model_index: Whether the scores are in the front matter, too.
 
     Returns:
         The number of scores on the card.
     """
     method, encoder = planned.method, planned.encoder
-    score_rows = []
-    for record in records_of(planned, fitted, tasks, results):
-        score_rows.append(_score_row(record, tasks[record.task], results))
+    records = records_of(planned, fitted, tasks, results)
+    score_rows = [_score_row(record, tasks[record.task], results) for record in records]
     scores = "No record holds a score of these weights."
     if score_rows:
         scores = SCORES_HEAD + "\n".join(score_rows)
@@ -279,8 +250,12 @@ def write_card(
         f"{name} `{digest[:DIGEST_DIGITS_ON_CARD]}`"
         for name, digest in fitted.identity.digests.items()
     ]
+    header = _card_header(encoder)
+    if model_index:
+        header.model_name = folder.name
+        header.eval_results = eval_results(records, tasks)
     card = CARD_TEMPLATE.read_text(encoding="utf-8").format(
-        header=_card_header(encoder).to_yaml(),
+        header=header.to_yaml(),
         method=method.id,
         encoder=encoder.name,
         folder=folder.name,
@@ -293,7 +268,7 @@ def write_card(
         citation=citation,
     )
     (folder / "README.md").write_text(card, encoding="utf-8")
-    return len(score_rows)
+    return len(records)
 
 
 def _card_header(encoder: EncoderConfig) -> ModelCardData:
@@ -336,11 +311,63 @@ def _score_row(record: Record, task: Task, results: Results) -> str:
     metric = metric_of(task)
     path = metric.main_score
     metric_in_words = metric.words.get(path[0], path[0]).format(metric.compared)
-    text = "SentEval's text" if task.text == "senteval" else "raw text"
+    splits = "+".join(task.scored)
     protocol = (
-        f"{record.pairs:,} scored ({'+'.join(task.scored)}, {text}), {metric_in_words}"
+        f"{record.pairs:,} scored ({splits}, {_text_form(task)}), {metric_in_words}"
     )
     score = f"{score_at(record.scores, path):.2f}"
     all_seeds = results.value(record.method, task.name, *path)
     cells = (task.name, ".".join(path), score, str(all_seeds), protocol)
     return f"| {' | '.join(cells)} |"
+
+
+def _text_form(task: Task) -> str:
+    return "SentEval's text" if task.text == "senteval" else "raw text"
+
+
+def eval_results(
+    records: Iterable[Record], tasks: Mapping[str, Task]
+) -> list[EvalResult]:
+    """The main scores of graded pairs as the hub has them in the front matter of a card.
+
+    Other programs know these scores by mteb's names of tasks and scores. Each states its
+    protocol and the version of the harness.
+    """
+    version = version_of("sentence-embedding-harness")
+    results = []
+    for record in records:
+        task = tasks[record.task]
+        points = score_at(record.scores, REPORTED_SCORE)
+        if points is None:
+            continue
+        data_set, split = _names_on_hub(task)
+        notes = (
+            f"Spearman of cosines, {_text_form(task)}, {'+'.join(task.scored)} ({record.pairs} "
+            f"pairs, subsets concatenated), method {record.method}, max length "
+            f"{record.facts.get('max_length')}; sentence-embedding-harness {version}"
+        )
+        result = EvalResult(
+            task_type="sentence-similarity",
+            task_name="STS",
+            dataset_type=data_set.id or f"{OWN_DATA_SETS}{task.name}",
+            dataset_name=data_set.name,
+            dataset_config="default",
+            dataset_split=split,
+            dataset_revision=next(iter(data_set.revisions), None),
+            metric_type="cosine_spearman",
+            metric_name="cosine_spearman",
+            metric_value=round(points / 100, FRACTION_DECIMALS),
+            metric_args={"notes": notes},
+        )
+        results.append(result)
+    return results
+
+
+def _names_on_hub(task: Task) -> tuple[DataSet, str]:
+    """The data set and split of a task as the hub names them, or else by the task's name."""
+    for data_set in data_sets():
+        for split, name in data_set.tasks.items():
+            if name == task.name and data_set.revisions:
+                return data_set, split
+    split = "+".join(task.scored)
+    return DataSet(name=task.name, tasks={split: task.name}), split

@@ -21,10 +21,9 @@ from mteb.models.model_meta import ScoringFunction
 
 from harness.assets.places import Places
 from harness.core.arrays import Float32, Float64
-from harness.core.errors import DataError, UsageError
+from harness.core.errors import UsageError
 from harness.core.files import file_name
 from harness.core.metrics import cosine, directions, tie_rounded
-from harness.core.provenance import with_code
 from harness.core.types import Method
 from harness.evaluation.evaluate import Embedder, as_texts, resolved
 from harness.evaluation.evaluate import encoder as open_encoder
@@ -58,24 +57,24 @@ class MtebEncoder:
     mteb_model_meta: ModelMeta
 
     def encode(
-        self, inputs: Iterable[Mapping[str, Sequence[str]] | str], **_: Any
+        self, inputs: Iterable[Mapping[str, Sequence[str]]], **_: Any
     ) -> Float32[np.ndarray, "N K"]:
         """A row for each text, in order. mteb's task, prompt and batch size are ignored.
 
-        mteb gives batches of texts; texts themselves, and the rows of a data set with a
-        column `text`, are taken as well. Raises UsageError for anything else.
+        Raises UsageError for what are no batches with the key `text`.
 
         The rows are in float32, as mteb's models give them. mteb's cosine has no rule for
         ties: in float64 it would rank the rounding errors of identical sentences, which
         moves STS12 by 2.5e-5.
         """
-        if isinstance(inputs, Mapping):
-            inputs = [inputs]
-        elif isinstance(inputs, str) or not isinstance(inputs, Iterable):
-            inputs = as_texts(inputs)  # which refuses them
         texts: list[str] = []
         for batch in inputs:
-            texts += _texts_of(batch)
+            if not isinstance(batch, Mapping) or "text" not in batch:
+                raise UsageError(
+                    f"wanted batches with the key 'text', as mteb gives them, found {batch!r:.60}; "
+                    "harness.encoder takes texts"
+                )
+            texts += as_texts(batch["text"])
         return self.embedder(texts).astype(np.float32)
 
     def similarity_pairwise(
@@ -93,21 +92,6 @@ class MtebEncoder:
         directions2 = directions(np.asarray(embeddings2))
         cosines = np.clip(directions1 @ directions2.T, -1.0, 1.0)
         return tie_rounded(np.asarray(cosines))
-
-
-def _texts_of(batch: Any) -> Sequence[str]:
-    """The texts of a batch; a text by itself is a batch of one.
-
-    Raises UsageError for a batch without texts.
-    """
-    texts = batch.get("text") if isinstance(batch, Mapping) else batch
-    if isinstance(texts, str):
-        return [texts]
-    if not isinstance(batch, Mapping) or texts is None:
-        raise UsageError(
-            f"wanted texts, or batches with the key 'text', found {batch!r:.60}; give the texts"
-        )
-    return as_texts(texts)
 
 
 def as_mteb(
@@ -156,10 +140,6 @@ def as_mteb(
     embedder = open_encoder(
         method, texts=texts, seed=seed, places=places, min_coverage=min_coverage
     )
-    if with_code(embedder.encoder.key, config) != identity.key:
-        raise DataError(
-            f"{config.name}: its files changed while they were read; try again"
-        )
     # mteb keeps results apart by these settings, where a model of one name has several.
     settings_of_fit = None
     if method.post:

@@ -17,12 +17,11 @@ FALSE = 0.1234
 
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory):
-    """bert-mini as a folder whose card has the committed scores in the hub's formats."""
+    """bert-mini as a folder whose card has the committed scores in its front matter."""
     folder = tmp_path_factory.mktemp("exported") / "my-model"
     with pytest.raises(SystemExit) as ended:
         main(["export", "bert-mini.mean", str(folder), "--results", str(RESULTS),
-              "--cache", str(folder.parent / "cache"), "--model-index",
-              "--eval-results"])  # fmt: skip
+              "--cache", str(folder.parent / "cache"), "--model-index"])  # fmt: skip
     assert ended.value.code in (0, None)
     card = folder / "README.md"
     front = yaml.safe_load(card.read_text().split("---")[1])
@@ -45,7 +44,6 @@ def keep_embedded(front, card):
         r for r in model["results"] if r["dataset"]["name"] == "mini-sick"
     ]
     card.write_text(f"---\n{yaml.safe_dump(front)}---\n# made\n")
-    (card.parent / ".eval_results" / "sentence-embedding-harness.yaml").unlink()
 
 
 def test_the_page_is_run(call, card_of_copy):

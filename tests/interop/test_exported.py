@@ -7,7 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import tiny_models
+from committed import committed_results
 from fakes import TOY, Told, library
+from huggingface_hub import ModelCardData
 from modular_models import PROMPTS, saved
 from sentence_transformers import SentenceTransformer
 from subword_tables import made as model2vec
@@ -32,8 +34,10 @@ from harness.evaluation.cell import fit
 from harness.evaluation.evaluate import Embedder
 from harness.evaluation.run import FittedTransforms, RunContext, execute, fit_cell
 from harness.evaluation.select import PlannedCell
-from harness.interop.exported import write_card, write_model
+from harness.interop.exported import eval_results, write_card, write_model
 from harness.registry import load_registry
+from harness.results.card_statements import statements_of_file
+from harness.results.cards import interpret
 from harness.results.index import Results
 from harness.results.store import Store
 from harness.transforms.pooling import CLS, MEAN, NATIVE, POOLER, POOLINGS
@@ -213,3 +217,18 @@ def test_a_command_exports_a_method(tmp_path, capfd, checkpoint):
         capfd.readouterr().out == f"{out}: {method}, seed 0, with 0 measured scores\n"
     )
     assert vectors_of_library(out).shape == (len(TEXTS), 32)
+
+
+@pytest.mark.parametrize(
+    "name", [name for name, task in load_registry().tasks.items() if task.graded]
+)
+def test_a_score_in_the_front_matter_is_read_as_one_of_its_task(name, tmp_path):
+    [record, *_] = committed_results().records("bert-mini.mean", "sick-r")
+    registry = load_registry()
+    results = eval_results([replace(record, task=name)], registry.tasks)
+    data = ModelCardData(model_name="mine", eval_results=results)
+    (tmp_path / "README.md").write_text(f"---\n{data.to_yaml()}\n---\n")
+    [statement] = statements_of_file(tmp_path / "README.md")
+    claim = interpret(statement, registry)
+    assert (claim.task, claim.score) == (name, "spearman")
+    assert (claim.why_not, claim.doubt) == ("", "")
