@@ -30,7 +30,7 @@ from harness.core.hardware import base_name
 from harness.core.interfaces import VectorFile
 from harness.core.json_text import write_json
 from harness.evaluation.select import PlannedCell, profile
-from harness.gate.failures import read_failures
+from harness.gate.check import read_failures
 from harness.registry import Registry, load_registry
 from harness.results.layout import PAPERS, REHEARSAL
 from harness.results.published_tables import load_tables

@@ -17,8 +17,7 @@ from harness.cli import options as opt
 from harness.cli.selection import record_patterns
 from harness.core.files import write_atomically
 from harness.core.terminal import wrapped
-from harness.gate.check import Gate
-from harness.gate.outcome import Report, State
+from harness.gate.check import Gate, Report, State
 from harness.plugins import plugins_in_use
 from harness.report.contradictions import contradictions_page
 from harness.results.contradictions import CONTRADICTION_KINDS, PublicScores
@@ -55,7 +54,7 @@ def check_command(
     gate = Gate.open(
         results,
         baseline,
-        registry=patterns.registry,
+        patterns.registry,
         plugins={plugin.name: plugin.sha256 for plugin in plugins_in_use(plugin or ())},
         data_dir=folders.places().data_dir,
     )

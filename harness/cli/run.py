@@ -39,22 +39,23 @@ from harness.core.errors import CACHE_SETTING, AssetMissing, HarnessError, Usage
 from harness.core.files import make_folder
 from harness.core.progress import progress_on
 from harness.core.types import Progress, Record
-from harness.evaluation.compare import compare_claims, compare_tables
+from harness.evaluation.compare import Resampler, compare_shown, shown_differences
 from harness.evaluation.parallel import execute_in_processes
 from harness.evaluation.plan import make_plan
 from harness.evaluation.processes import results_of
-from harness.evaluation.resampler import Resampler
 from harness.evaluation.run import Outcome, RunContext, failed
 from harness.evaluation.select import PROFILES, PlannedCell, part_of, profile
-from harness.gate.drift import compare_record
-from harness.gate.failures import note_outcomes
-from harness.gate.quick_set import make_golden_vectors, promote_run, quick_set
-from harness.gate.rules import read_rules
+from harness.gate.check import check_record, read_rules
+from harness.gate.promote import (
+    make_golden_vectors,
+    note_outcomes,
+    promote_run,
+    quick_set,
+)
 from harness.registry import Registry, load_registry, look_up
 from harness.report.build import write_files
-from harness.results.comparisons import write_comparisons
+from harness.results.differences import write_differences
 from harness.results.folder import ResultsFolder
-from harness.results.intervals import write_intervals
 from harness.results.layout import papers_of, readme_of, require_own
 from harness.results.published_tables import load_tables
 from harness.results.records import cell_of
@@ -183,7 +184,7 @@ def reproduce_command(
         _compare_rows(chosen, runs, committed, jobs)
     records = [outcome.record for outcome in outcomes if outcome.record]
     rules = read_rules(baseline)
-    checks = [compare_record(record, committed.records, rules) for record in records]
+    checks = [check_record(record, committed.records, rules) for record in records]
     numbers = numbers_beside(records, tables, chosen.registry)
     if numbers:
         opt.say(f"\n{score_table({}, numbers)}")
@@ -327,19 +328,15 @@ def _compare_rows(
 ) -> None:
     """Compare the rows of tables and the methods of claims, and store the comparisons.
 
-    A committed comparison of the same records is taken as it is.
+    A committed difference of the same scores is taken as it is.
     """
     try:
         with progress_on(sys.stderr) as progress:
             resampler = Resampler(runs, chosen.loader, progress, jobs)
-            # The run's own comparisons replace the committed ones.
-            if committed.claims is not None:
-                known_intervals = {**committed.intervals, **runs.intervals}
-                intervals = compare_claims(committed.claims, resampler, known_intervals)
-                write_intervals(runs.path, intervals)
-            known_comparisons = {**committed.comparisons, **runs.comparisons}
-            for table in compare_tables(resampler, known_comparisons):
-                write_comparisons(runs.path, table)
+            # The run's own differences replace the committed ones.
+            known = {**committed.differences, **runs.differences}
+            differences = compare_shown(committed.claims, resampler, known)
+            write_differences(runs.path, differences)
     except HarnessError as error:
         opt.note(f"harness: rows were not compared: {error}")
 
@@ -349,17 +346,12 @@ def promote(
 ) -> int:
     """Write what was measured to the committed folder; records that agree stay as they are.
 
-    A comparison of rows replaces the committed one only if it has all methods of the
-    committed one that still have records. Returns the number of records that were
-    written.
+    Differences that neither a claim nor neighbouring rows need any more are dropped.
+    Returns the number of records that were written.
     """
-    recorded_methods = set(committed.records.methods)
-    for name, comparison in runs.comparisons.items():
-        methods_to_keep: set[str] = set()
-        committed_comparison = committed.comparisons.get(name)
-        if committed_comparison is not None:
-            methods_to_keep = recorded_methods & committed_comparison.averages.keys()
-        if methods_to_keep <= comparison.averages.keys():
-            write_comparisons(committed.path, comparison)
-    write_intervals(committed.path, runs.intervals)
-    return committed.store.promote(records)
+    count = committed.store.promote(records)
+    known = {**committed.differences, **runs.differences}
+    shown = shown_differences(committed.reopen(committed.path), committed.claims, known)
+    kept = {contrast: known[contrast] for contrast in shown if contrast in known}
+    write_differences(committed.path, kept)
+    return count

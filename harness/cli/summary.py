@@ -13,7 +13,7 @@ from pathlib import Path
 from harness.core.terminal import text_table
 from harness.core.types import Record
 from harness.evaluation.run import Outcome
-from harness.gate.outcome import CheckResult, State
+from harness.gate.check import Check, State
 from harness.registry import Registry
 from harness.report.coverage import percentage
 from harness.report.papers import printed_number
@@ -155,7 +155,7 @@ def lines_of_differing_numbers(
     return _shortened(lines, f"{results}/tables/papers")
 
 
-def lines_of_moves(checks: Sequence[CheckResult], committed: Path) -> list[str]:
+def lines_of_moves(checks: Sequence[Check], committed: Path) -> list[str]:
     """How many cells agree with their committed records, and which of them moved."""
     moved_cells = [check for check in checks if check.moved]
     new_count = sum(check.state is State.NO_BASELINE for check in checks)

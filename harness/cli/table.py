@@ -12,7 +12,6 @@ import io
 import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
 from fnmatch import fnmatchcase
 from typing import Annotated, Any
 
@@ -24,12 +23,11 @@ from harness.core.errors import UsageError
 from harness.core.progress import progress_on
 from harness.core.types import AGGREGATIONS, Task
 from harness.evaluation.compare import (
-    PairedTest,
-    against_best,
+    Resampler,
     compare_methods,
     measuring_command,
+    ties_with_best,
 )
-from harness.evaluation.resampler import MethodGroup, Resampler
 from harness.registry import look_up
 from harness.report.markdown import escape
 from harness.report.method_table import (
@@ -40,7 +38,7 @@ from harness.report.method_table import (
 )
 from harness.report.table import ShownTable, latex_float, terminal
 from harness.report.table import markdown as in_markdown
-from harness.results.bootstrap import SIGNIFICANCE_LEVEL
+from harness.results.differences import SIGNIFICANCE_LEVEL
 from harness.results.folder import ResultsFolder
 from harness.results.score_rows import folder_rows
 from harness.tasks.loader import TaskLoader
@@ -58,8 +56,6 @@ CELL_COLUMNS = (
     "plugin",
     "source",
 )
-# By `PairedTest.differs`.
-ANSWER_IN_WORDS = {None: "no test", True: "differs", False: "not distinguishable"}
 
 
 def table_command(
@@ -113,7 +109,7 @@ def table_command(
     of methods has mean and spread over seeds, the best in bold, a caption that states
     the protocol, and marks what does not differ significantly from the best of a column
     (paired bootstrap, Holm's correction). A test is a paired bootstrap over pairs with
-    Holm's correction over tasks; it compares seed 0 of each method.
+    Holm's correction over tasks; it compares the means over all seeds.
     """
     patterns = record_patterns([*(method or []), *(test or ())], task, encoder)
     folder = opt.measured_folder(results, patterns.registry)
@@ -215,13 +211,7 @@ def _table_of_methods(
         raise UsageError(
             f"nothing selected of {folder.path}: give -m METHOD, and -t TASK or --beside TABLE"
         )
-    groups = {
-        name: MethodGroup(tuple(methods), scores) for name, scores in columns.items()
-    }
-    ties = {
-        heading: [method for method, p in ps.items() if p > SIGNIFICANCE_LEVEL]
-        for heading, ps in against_best(groups, resampler).items()
-    }
+    ties = ties_with_best([*methods], columns, resampler)
     return method_table([*methods], columns, folder, published, ties)
 
 
@@ -241,36 +231,54 @@ def _say_test(
     patterns.require_known(folder.records.methods)
     first, second = patterns.methods[-2:]
     tasks = folder.registry.select_tasks(patterns.tasks) if patterns.tasks else ()
-    tests = compare_methods(first, second, tasks, resampler)
+    missing: dict[str, None] = {}  # the methods that lack similarities, each once
+    untested_tasks: list[str] = []
+    rows, facts = [], []
+    for test in compare_methods(first, second, tasks, resampler):
+        [(task, path)] = test.contrast.scores
+        lacking = [] if test.p is not None else resampler.lacking(test.contrast)
+        missing |= dict.fromkeys(lacking)
+        if lacking:
+            untested_tasks.append(task)
+        sides = test.contrast.sides(folder.records, folder.registry)
+        means = [side.value.mean for side in sides]
+        differs = None if test.p_holm is None else test.p_holm <= SIGNIFICANCE_LEVEL
+        facts.append(
+            {
+                "task": task,
+                "metric": path[0],
+                "first": means[0],
+                "second": means[1],
+                "difference": test.points,
+                "low": test.low,
+                "high": test.high,
+                "p": test.p,
+                "p_holm": test.p_holm,
+                "missing": lacking,
+                "differs": differs,
+            }
+        )
+        row = {
+            "task": task,
+            "score": path[0],
+            first: means[0],
+            second: means[1],
+            "difference": f"{test.points:+.2f}",
+            "95 % interval": "",
+            "p (Holm)": "",
+            "result": "no test",
+        }
+        if differs is not None:
+            row["95 % interval"] = f"{test.low:+.2f} to {test.high:+.2f}"
+            row["p (Holm)"] = f"{test.p_holm:.4f}"
+            row["result"] = "differs" if differs else "not distinguishable"
+        rows.append(row)
     if as_json or is_csv:
-        facts = [{**asdict(test), "differs": test.differs} for test in tests]
         say_csv(facts) if is_csv else opt.say_rows(facts, as_json=True)
         return
-    opt.say_rows([_test_row(test, first, second) for test in tests])
-    missing = [test for test in tests if test.missing]
+    opt.say_rows(rows)
     if missing:
-        methods = dict.fromkeys(name for test in missing for name in test.missing)
-        command = measuring_command(
-            list(methods), [test.task for test in missing], folder
-        )
+        command = measuring_command([*missing], untested_tasks, folder)
         opt.note(
-            f"No test: per-pair similarities of {', '.join(methods)} are not stored. Run: {command}"
+            f"No test: per-pair similarities of {', '.join(missing)} are not stored. Run: {command}"
         )
-
-
-def _test_row(test: PairedTest, first: str, second: str) -> dict[str, Any]:
-    """The row of a test; the columns of the interval are empty without one."""
-    row: dict[str, Any] = {
-        "task": test.task,
-        "score": test.metric,
-        first: test.first,
-        second: test.second,
-        "difference": f"{test.difference:+.2f}",
-        "95 % interval": "",
-        "p (Holm)": "",
-        "result": ANSWER_IN_WORDS[test.differs],
-    }
-    if not test.missing:
-        row["95 % interval"] = f"{test.low:+.2f} to {test.high:+.2f}"
-        row["p (Holm)"] = f"{test.p_holm:.4f}"
-    return row

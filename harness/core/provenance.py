@@ -36,9 +36,9 @@ COMPUTING = (
 # Modules of these rooms that compute no scores: they choose what is measured, or compare
 # scores.
 NOT_COMPUTING = (
+    "evaluation/bootstrap.py",
     "evaluation/compare.py",
     "evaluation/plan.py",
-    "evaluation/resampler.py",
     "evaluation/select.py",
 )
 

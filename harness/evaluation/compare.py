@@ -1,311 +1,351 @@
-"""Comparisons of methods: is a difference more than the choice of test items and seeds?
+"""Differences of methods by the paired bootstrap: more than the choice of items and seeds?
 
-The paired bootstrap (`resampler`) tests the claims of papers, neighbouring rows of the
-leaderboard, the columns of `harness table`, and the two methods of its `--test`. A
-difference is the first method's score minus the second's, in points.
+Both methods of a contrast are scored on the same resamples of a task's items
+(`harness.evaluation.bootstrap`), from the similarities that are stored with their
+records; seeds are resampled, too. This tests the claims of papers, neighbouring rows of
+the leaderboard, the columns of `harness table`, and the two methods of its `--test`.
+
+Axis letters: M methods or cells, R resamples, P pairs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import pairwise
+import unicodedata
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
+from harness.core.arrays import Float, Float64
 from harness.core.errors import DataError, UsageError
 from harness.core.hardware import base_name
 from harness.core.metrics import metric_of
-from harness.core.scores import score_at
-from harness.core.types import Record, Task
-from harness.evaluation.resampler import (
-    RESAMPLED,
-    RESAMPLES,
-    RESAMPLING_SEED,
-    MethodGroup,
-    Resampler,
-    ScoreOfTask,
-)
-from harness.registry import Registry, nearest
-from harness.results.bootstrap import (
-    SIGNIFICANCE_LEVEL,
-    PairedComparison,
+from harness.core.metrics.edit_distance import token_distances
+from harness.core.pairs import Pairs
+from harness.core.scores import ScorePath
+from harness.core.types import Progress, Task
+from harness.evaluation.bootstrap import (
+    ResampledMetric,
+    bootstrap_scores,
     compare_resamples,
-    holm,
+    draw_counts,
+    generator_of,
+    seed_weights,
 )
-from harness.results.claim_tests import BASES_WITHOUT_INTERVAL, ClaimTests, Finding
-from harness.results.claims import Claims
-from harness.results.comparisons import Comparisons, Neighbours, printed_averages
+from harness.evaluation.processes import results_of
+from harness.results.claims import Claims, claim_result
+from harness.results.differences import (
+    ITEMS,
+    NO_INTERVAL,
+    SEEDS_AND_ITEMS,
+    SIGNIFICANCE_LEVEL,
+    WITHOUT_BOOTSTRAP,
+    Contrast,
+    Difference,
+    Differences,
+    TaskScore,
+    corrected,
+    neighbours,
+)
 from harness.results.folder import ResultsFolder
-from harness.results.index import Results, column_value, methods_by_encoder
-from harness.results.intervals import ITEMS_ALONE, SEEDS_AND_ITEMS, Interval, Intervals
+from harness.results.index import column_value, encoder_of_method, methods_by_encoder
 from harness.results.records import Cell
-from harness.results.scorings import COMPARED_SCORINGS, SEVEN, Scoring, averages
+from harness.results.scorings import COMPARED_SCORINGS, averages
+from harness.tasks.loader import TaskLoader
 
-# Claims
+RESAMPLES = 10_000
+RESAMPLING_SEED = 0
 
-
-def compare_claims(
-    claims: Claims, resampler: Resampler, stored: Intervals
-) -> Intervals:
-    """The claims' stored intervals, and a new one for each finding of a run without one.
-
-    No interval is made for scores that resamples cannot compute again, nor if the
-    similarities of a method are not stored with its records, for each of its seeds.
-    """
-    registry = resampler.results.registry
-    tests = ClaimTests(resampler.results.records, registry, stored)
-    findings: list[Finding] = []
-    for claim in claims.resolved:
-        findings += tests.test(claim).all_findings
-    intervals = {
-        finding.contrast: stored[finding.contrast]
-        for finding in findings
-        if finding.contrast in stored
-    }
-    finding_by_group: dict[MethodGroup, Finding] = {}
-    for finding in findings:
-        group = _group_of_finding(finding, registry)
-        if group is not None and resampler.has_similarities(group):
-            finding_by_group[group] = finding
-    phase = "comparing the methods of claims"
-    for group, scores in resampler.scores(phase, finding_by_group):
-        finding = finding_by_group[group]
-        comparison = compare_resamples(*scores)
-        intervals[finding.contrast] = _interval(finding, comparison)
-    return intervals
+# The scores that a resample can compute again, and the metric that computes each of them
+# from the similarities or predicted classes of the pairs.
+RESAMPLED: Mapping[ScorePath, ResampledMetric] = {
+    ("accuracy",): "accuracy",
+    ("auc",): "auc",
+    ("edit_distance",): "spearman",
+    ("gold_similarity",): "spearman",
+    ("spearman", "all"): "spearman",
+    ("spearman", "wmean"): "spearman",
+    ("pearson", "all"): "pearson",
+    ("pearson", "wmean"): "pearson",
+}
 
 
-def _group_of_finding(finding: Finding, registry: Registry) -> MethodGroup | None:
-    """The methods of a finding that needs a new interval; None if none is needed or possible."""
-    contrast = finding.contrast
-    needs_interval = finding.decision.basis in BASES_WITHOUT_INTERVAL
-    tasks_are_known = all(task in registry.tasks for task, _ in contrast.scores)
-    if not needs_interval or not tasks_are_known:
-        return None
-    return MethodGroup(
-        methods=(contrast.better, contrast.worse),
-        scores=tuple((registry.tasks[task], path) for task, path in contrast.scores),
-        seeds=tuple(tuple(sorted(side.scores)) for side in finding.sides),
-    )
+@dataclass(frozen=True)
+class ResampledCell:
+    """A cell with the similarities of its pairs, and the digest of these pairs."""
+
+    cell: Cell
+    similarities: Float[np.ndarray, " P"]
+    data: str
 
 
-def _interval(finding: Finding, comparison: PairedComparison) -> Interval:
-    """The interval of a finding's difference."""
-    # Both means are defined: a finding with an undefined one needs no interval.
-    first_mean, second_mean = (side.value.mean or 0.0 for side in finding.sides)
-    is_seeded = any(side.seeded for side in finding.sides)
-    return Interval(
-        contrast=finding.contrast,
-        difference=round(first_mean - second_mean, 4),
-        low=round(comparison.low, 4),
-        high=round(comparison.high, 4),
-        p=comparison.p,
-        by=SEEDS_AND_ITEMS if is_seeded else ITEMS_ALONE,
-        resamples=RESAMPLES,
-        seed=RESAMPLING_SEED,
-    )
+# The score of each cell on every resample.
+ScoresByCell = Mapping[Cell, Float64[np.ndarray, " R"]]
 
 
-# Tables of the leaderboard
-
-
-@dataclass(frozen=True, kw_only=True)
-class ComparedTable:
-    """A table of the leaderboard whose rows are compared.
+@dataclass(frozen=True)
+class Resampler:
+    """Computes differences of methods on resamples of test items.
 
     Attributes:
-        encoder: The encoder of all rows.
-        scoring: How the seven tasks are scored.
-        averages: The average of each row over the seven tasks, by method, best first.
+        results: The results folder that holds the similarities.
+        loader: Reads the texts and gold scores of the items.
+        progress: Counts the scores.
+        jobs: The number of processes that compute scores.
     """
 
-    encoder: str
-    scoring: Scoring
-    averages: Mapping[str, float]
+    results: ResultsFolder
+    loader: TaskLoader
+    progress: Progress = Progress()  # noqa: RUF009 - it holds nothing
+    jobs: int = 1
+
+    def fault(self, contrast: Contrast) -> str:
+        """Why methods have no difference that could be tested; empty where they have one."""
+        folder = self.results
+        tasks = ", ".join(task for task, _ in contrast.scores)
+        for task, path in contrast.scores:
+            if task not in folder.registry.tasks or path not in RESAMPLED:
+                return f"{task}: wanted a score that resamples compute again, found {path[0]}"
+        missing: dict[str, str] = {}  # the states of methods without a score
+        sides = contrast.sides(folder.records, folder.registry)
+        for method, side in zip(contrast.methods, sides, strict=True):
+            if not side.scores:
+                missing[method] = side.state
+        if missing:
+            return (
+                f"found no record of {' and of '.join(missing)} on {tasks} "
+                f"({', '.join(set(missing.values()))}); "
+                f"{measuring_command([*missing], tasks.split(', '), folder)}"
+            )
+        if None in [side.value.mean for side in sides]:
+            return f"{tasks}: a score is undefined"
+        return ""
+
+    def lacking(self, contrast: Contrast) -> list[str]:
+        """The methods of a contrast that lack the similarities of a cell."""
+        return [
+            method
+            for method in contrast.methods
+            if any(
+                self.results.similarities(cell) is None
+                for _, cell in self._cells(method, contrast.scores)
+            )
+        ]
+
+    def can_compare(self, contrast: Contrast) -> bool:
+        """Whether resamples can compute the difference again."""
+        return not self.fault(contrast) and not self.lacking(contrast)
+
+    def differences(self, phase: str, contrasts: Collection[Contrast]) -> Differences:
+        """The difference of each contrast by the bootstrap; p is not corrected.
+
+        A score that several contrasts have is computed once. `phase` is the name of this
+        work in a bar of progress.
+
+        Raises:
+            DataError: A record is of other pairs than the task's pairs of today.
+        """
+        scores_by_cell = self._scores_on_resamples(phase, contrasts)
+        differences: dict[Contrast, Difference] = {}
+        for contrast in contrasts:
+            first, second = contrast.sides(self.results.records, self.results.registry)
+            low, high, p = compare_resamples(
+                *(
+                    self._mean_score(method, contrast.scores, scores_by_cell)
+                    for method in contrast.methods
+                )
+            )
+            is_seeded = first.seeded or second.seeded
+            differences[contrast] = Difference(
+                contrast=contrast,
+                # Both means are defined: others have a `fault`.
+                points=(first.value.mean or 0.0) - (second.value.mean or 0.0),
+                low=low,
+                high=high,
+                p=p,
+                by=SEEDS_AND_ITEMS if is_seeded else ITEMS,
+            )
+        return differences
+
+    def _seeds(self, method: str, scores: Sequence[TaskScore]) -> list[int]:
+        """The seeds that a method was measured with on all of the tasks."""
+        seeds_of_tasks = [
+            {record.seed for record in self.results.records.records(method, task)}
+            for task, _ in scores
+        ]
+        return sorted(set.intersection(*seeds_of_tasks))
+
+    def _cells(
+        self, method: str, scores: Sequence[TaskScore]
+    ) -> Iterator[tuple[TaskScore, Cell]]:
+        """The cells of a method that are resampled, each with its score."""
+        for seed in self._seeds(method, scores):
+            for score in scores:
+                yield score, Cell(method, score[0], seed)
+
+    def _scores_on_resamples(
+        self, phase: str, contrasts: Iterable[Contrast]
+    ) -> Mapping[TaskScore, ScoresByCell]:
+        """Every score of the contrasts on every resample, of each cell that needs it."""
+        # The cells of a score are keys of a dictionary: each once, in their order.
+        cells_of_score: dict[TaskScore, dict[Cell, None]] = {}
+        for contrast in contrasts:
+            for method in contrast.methods:
+                for score, cell in self._cells(method, contrast.scores):
+                    cells_of_score.setdefault(score, {})[cell] = None
+        if cells_of_score:
+            self.progress.phase(phase, len(cells_of_score))
+        loader = self.loader
+        if self.jobs > 1:
+            # The texts that a loader has read are not sent to other processes.
+            loader = TaskLoader(loader.places, loader.corpora)
+        calls = []
+        for (task_name, path), cells in cells_of_score.items():
+            task = self.results.registry.tasks[task_name]
+            resampled = []
+            for cell in cells:
+                similarities = self.results.similarities(cell)
+                if similarities is not None:  # else the method is `lacking`
+                    resampled.append(
+                        ResampledCell(cell, similarities, self._data(cell))
+                    )
+            calls.append(partial(_score_resamples, loader, task, path, resampled))
+        scores_by_cell: dict[TaskScore, ScoresByCell] = {}
+        for score, scores in results_of(calls, self.jobs):
+            self.progress.step(1)
+            scores_by_cell[score] = scores
+        return scores_by_cell
+
+    def _data(self, cell: Cell) -> str:
+        """The digest of the pairs that a cell was scored on."""
+        records = self.results.records.records(cell.method, cell.task)
+        [data] = [
+            record.digests["data"] for record in records if record.seed == cell.seed
+        ]
+        return str(data)
+
+    def _mean_score(
+        self,
+        method: str,
+        scores: Sequence[TaskScore],
+        scores_by_cell: Mapping[TaskScore, ScoresByCell],
+    ) -> Float64[np.ndarray, " R"]:
+        """The mean over scores and seeds of a method on every resample; seeds are drawn, too."""
+        seeds = self._seeds(method, scores)
+        generator = generator_of(f"seeds of {method}", RESAMPLING_SEED)
+        weights = seed_weights(len(seeds), RESAMPLES, generator)
+        matrices = []  # seeds by resamples, for each score
+        for score in scores:
+            cells = [Cell(method, score[0], seed) for seed in seeds]
+            matrices.append(np.stack([scores_by_cell[score][cell] for cell in cells]))
+        mean: Float64[np.ndarray, " R"] = (weights * np.mean(matrices, axis=0)).sum(
+            axis=0
+        )
+        return mean
 
 
-def compare_tables(
-    resampler: Resampler, stored: Mapping[str, Comparisons]
-) -> Iterator[Comparisons]:
-    """Compare the neighbouring rows of every table of the leaderboard.
+def _score_resamples(
+    loader: TaskLoader, task: Task, path: ScorePath, cells: Sequence[ResampledCell]
+) -> tuple[TaskScore, ScoresByCell]:
+    """A score of each cell on every resample of the task's items."""
+    texts = loader.texts(task)
+    for resampled in cells:
+        if resampled.data != texts.digests["data"]:
+            raise DataError(
+                f"{resampled.cell.method} was scored on other pairs of {task.name} than it is "
+                "compared on; run it again"
+            )
+    pairs = texts.pairs
+    scores = bootstrap_scores(
+        np.stack([resampled.similarities for resampled in cells]),
+        token_distances(pairs) if path == ("edit_distance",) else pairs.gold,
+        pairs.group,
+        draw_counts(item_texts(pairs), RESAMPLES, RESAMPLING_SEED),
+        metric=RESAMPLED[path],
+        aggregate="wmean" if path[1:] == ("wmean",) else "all",
+    )
+    names = [resampled.cell for resampled in cells]
+    return (task.name, path), dict(zip(names, scores, strict=True))
 
-    A table has the methods of an encoder whose similarities are stored for all of its
-    tasks. A stored comparison that holds for a table's averages is yielded as it is.
+
+def item_texts(pairs: Pairs) -> list[str]:
+    """The text of each item, by which items are drawn.
+
+    A pair has the same text in either order and in any text form, so tasks that share
+    pairs draw the same ones: STS-B took 1,007 of its 1,379 test pairs from STS12 to
+    STS16, and SST-2 most of its sentences from MR; raw and tokenised text differ in
+    spaces and punctuation.
     """
-    results = resampler.results.records
-    table_by_group: dict[MethodGroup, ComparedTable] = {}
-    for encoder, methods in methods_by_encoder(results.methods).items():
+    texts = []
+    for sentences in zip(*pairs.columns, strict=True):
+        letters = sorted(_letters_and_digits(sentence) for sentence in sentences)
+        texts.append(" ".join(letters))
+    return texts
+
+
+def _letters_and_digits(text: str) -> str:
+    """The letters and digits of a text, without case."""
+    folded = unicodedata.normalize("NFKC", text).casefold()
+    return "".join(character for character in folded if character.isalnum())
+
+
+# The differences that pages show
+
+
+def shown_differences(
+    folder: ResultsFolder, claims: Claims | None, stored: Differences
+) -> dict[Contrast, bool]:
+    """The contrasts of claims and of neighbouring rows, and whether each lacks a bootstrap.
+
+    Args:
+        folder: The records.
+        claims: The claims; None without any.
+        stored: The stored differences.
+    """
+    records = folder.records
+    is_open: dict[Contrast, bool] = {}
+    for methods in methods_by_encoder(records.methods).values():
         for scoring in COMPARED_SCORINGS:
-            scores = _scores_of_tasks(scoring, resampler.results.registry)
-            if scores is None:
-                continue
-            # A committed record without its similarities cannot be resampled.
-            resampled_methods = [
-                method
-                for method in methods
-                if resampler.has_similarities(over_seeds((method,), scores, results))
-            ]
-            table = ComparedTable(
-                encoder=encoder,
-                scoring=scoring,
-                averages=averages(results, resampled_methods, scoring),
-            )
-            comparisons = stored.get(f"{encoder}.{scoring.id}")
-            if comparisons is not None and comparisons.hold_for(table.averages):
-                yield comparisons
-            elif len(table.averages) > 1:
-                group = over_seeds(tuple(table.averages), scores, results)
-                table_by_group[group] = table
-    for group, matrix in resampler.scores("comparing rows", table_by_group):
-        table = table_by_group[group]
-        tests = [compare_resamples(above, below) for above, below in pairwise(matrix)]
-        yield Comparisons(
-            encoder=table.encoder,
-            protocol=table.scoring.id,
-            resamples=RESAMPLES,
-            seed=RESAMPLING_SEED,
-            averages=printed_averages(table.averages),
-            rows=_neighbours(group.methods, tests),
-            over_seeds=True,
-        )
+            means = averages(records, methods, scoring)
+            for contrast, points in neighbours(means, scoring).items():
+                known = stored.get(contrast)
+                is_open[contrast] = known is None or not known.is_of(points)
+    for claim in claims.resolved if claims else ():
+        result = claim_result(claim, records, folder.registry, stored)
+        for finding in result.all_findings:
+            difference = finding.difference
+            is_open[difference.contrast] = difference.by in WITHOUT_BOOTSTRAP
+    return is_open
 
 
-def _scores_of_tasks(
-    scoring: Scoring, registry: Registry
-) -> tuple[ScoreOfTask, ...] | None:
-    """The scores of the seven tasks under a scoring; None if a task is not registered."""
-    task_names = [scoring.task(task) for task in SEVEN]
-    if not all(name in registry.tasks for name in task_names):
-        return None
-    return tuple((registry.tasks[name], scoring.path) for name in task_names)
+def compare_shown(
+    claims: Claims | None, resampler: Resampler, stored: Differences
+) -> Differences:
+    """The stored differences of what pages show, and new ones where these are no answer.
 
-
-def _neighbours(
-    methods: Sequence[str], tests: Sequence[PairedComparison]
-) -> tuple[Neighbours, ...]:
-    """Each row with the row above it and their test, by Holm corrected for all of the rows."""
-    adjusted = holm([test.p for test in tests])
-    rows = []
-    for neighbours, test, p_holm in zip(
-        pairwise(methods), tests, adjusted, strict=True
-    ):
-        above, below = neighbours
-        rows.append(
-            Neighbours(
-                above=above,
-                below=below,
-                low=round(test.low, 4),
-                high=round(test.high, 4),
-                p=test.p,
-                p_holm=p_holm,
-            )
-        )
-    return tuple(rows)
-
-
-def over_seeds(
-    methods: tuple[str, ...], scores: tuple[ScoreOfTask, ...], results: Results
-) -> MethodGroup:
-    """The methods with the seeds that each of them has on all of the tasks."""
-    seeds = tuple(_common_seeds(method, scores, results) for method in methods)
-    return MethodGroup(methods=methods, scores=scores, seeds=seeds)
-
-
-def _common_seeds(
-    method: str, scores: Iterable[ScoreOfTask], results: Results
-) -> tuple[int, ...]:
-    """The seeds that a method was measured with on all of the tasks."""
-    seeds_by_task = [
-        {record.seed for record in results.records(method, task.name)}
-        for task, _ in scores
+    There is no new one of scores that resamples cannot compute again, nor if the
+    similarities of a method are not stored with its records, for each of its seeds.
+    """
+    is_open = shown_differences(resampler.results, claims, stored)
+    kept = {contrast: stored[contrast] for contrast in is_open if contrast in stored}
+    to_compute = [
+        contrast
+        for contrast in is_open
+        if is_open[contrast] and resampler.can_compare(contrast)
     ]
-    return tuple(sorted(set.intersection(*seeds_by_task)))
+    return {**kept, **resampler.differences("comparing rows", to_compute)}
 
 
 # Two methods
 
 
-@dataclass(frozen=True)
-class PairedTest:
-    """The comparison of two methods on one task.
-
-    There is no test if the similarities of a method are missing.
-
-    Attributes:
-        task: The name of the task.
-        metric: The name of its main score.
-        first: The score of the first method, in points.
-        second: The score of the second method, in points.
-        difference: The first score minus the second.
-        low: The lower end of the 95 % interval of the difference; None without a test.
-        high: Its upper end; None without a test.
-        p: The p-value of no difference; None without a test.
-        p_holm: The p-value corrected for the number of tasks; None without a test.
-        missing: The methods whose similarities are missing.
-    """
-
-    task: str
-    metric: str
-    first: float
-    second: float
-    difference: float
-    low: float | None = None
-    high: float | None = None
-    p: float | None = None
-    p_holm: float | None = None
-    missing: tuple[str, ...] = ()
-
-    @property
-    def differs(self) -> bool | None:
-        """Whether the methods differ, at the level of 5 %; None without a test."""
-        return None if self.p_holm is None else self.p_holm <= SIGNIFICANCE_LEVEL
-
-
-@dataclass(frozen=True, kw_only=True)
-class SharedTask:
-    """A task that two methods can be compared on.
-
-    Attributes:
-        task: The task.
-        methods: The methods.
-        records: The record of each method's seed 0.
-        missing: The methods whose similarities are not stored; their difference has no
-            test.
-    """
-
-    task: Task
-    methods: tuple[str, str]
-    records: tuple[Record, Record]
-    missing: tuple[str, ...]
-
-    @property
-    def group(self) -> MethodGroup:
-        """The methods, compared by the main score of the task."""
-        score = (self.task, metric_of(self.task).main_score)
-        return MethodGroup(methods=self.methods, scores=(score,))
-
-    def without_test(self) -> PairedTest:
-        """Both scores and their difference."""
-        path = metric_of(self.task).main_score
-        # Both scores are defined: other tasks are not compared.
-        first_score, second_score = (
-            score_at(record.scores, path) or 0.0 for record in self.records
-        )
-        return PairedTest(
-            task=self.task.name,
-            metric=path[0],
-            first=first_score,
-            second=second_score,
-            difference=first_score - second_score,
-            missing=self.missing,
-        )
-
-
 def compare_methods(
     first: str, second: str, tasks: Sequence[Task], resampler: Resampler
-) -> list[PairedTest]:
-    """Compare the main scores of two methods with seed 0.
+) -> list[Difference]:
+    """Compare the main scores of two methods, corrected for the number of tasks.
+
+    Where the similarities of a method are missing, there is a difference without a test.
 
     Args:
         first: The id of the first method.
@@ -320,99 +360,29 @@ def compare_methods(
     """
     if first == second:
         raise UsageError(f"wanted two methods, found {first} twice")
-    folder, methods = resampler.results, (first, second)
-    for method in methods:
-        _require_recorded_or_known(method, tasks, folder)
-    shared_tasks = _shared_tasks(methods, tasks, folder)
-    if not shared_tasks:
+    folder = resampler.results
+    differences: dict[Contrast, Difference] = {}
+    for task in tasks or folder.registry.tasks.values():
+        score = (task.name, metric_of(task).main_score)
+        contrast = Contrast(first, second, (score,))
+        fault = resampler.fault(contrast)
+        if fault and tasks:
+            raise UsageError(fault)
+        if not fault and (tasks or len(resampler.lacking(contrast)) < 2):
+            sides = contrast.sides(folder.records, folder.registry)
+            first_mean, second_mean = (side.value.mean or 0.0 for side in sides)
+            differences[contrast] = Difference(
+                contrast=contrast, points=first_mean - second_mean, by=NO_INTERVAL
+            )
+    if not differences:
         raise UsageError(
             f"found no task that {first} and {second} can be compared on; "
-            f"{measuring_command(methods, ['TASK'], folder)}"
+            f"{measuring_command((first, second), ['TASK'], folder)}"
         )
-    for shared_task in shared_tasks:
-        if shared_task.missing:
-            # Without a test no texts are needed: both records must be of the same pairs.
-            digests = shared_task.records[0].digests
-        else:
-            digests = resampler.loader.texts(shared_task.task).digests
-        _require_data(shared_task.records, digests)
-    groups = [
-        shared_task.group for shared_task in shared_tasks if not shared_task.missing
-    ]
+    testable = [contrast for contrast in differences if resampler.can_compare(contrast)]
     phase = f"comparing {first} with {second}"
-    tests = {
-        group: compare_resamples(*scores)
-        for group, scores in resampler.scores(phase, groups)
-    }
-    adjusted = holm([test.p for test in tests.values()])
-    p_holm = dict(zip(tests, adjusted, strict=True))
-    rows = []
-    for shared_task in shared_tasks:
-        row = shared_task.without_test()
-        group = shared_task.group
-        if group in tests:
-            test = tests[group]
-            row = replace(
-                row, low=test.low, high=test.high, p=test.p, p_holm=p_holm[group]
-            )
-        rows.append(row)
-    return rows
-
-
-def _shared_tasks(
-    methods: tuple[str, str], chosen_tasks: Sequence[Task], folder: ResultsFolder
-) -> list[SharedTask]:
-    """The chosen tasks, or without any the registered tasks that both can be compared on.
-
-    Raises UsageError for a chosen task that they cannot be compared on.
-    """
-    first, second = methods
-    shared_tasks = []
-    for task in chosen_tasks or folder.registry.tasks.values():
-        fault = _fault(methods, task, folder)
-        if fault and chosen_tasks:
-            raise UsageError(fault)
-        if fault:
-            continue
-        missing = tuple(
-            method
-            for method in methods
-            if folder.similarities(Cell(method, task.name)) is None
-        )
-        if missing == methods and not chosen_tasks:
-            continue
-        records = (
-            folder.records.records(first, task.name)[0],
-            folder.records.records(second, task.name)[0],
-        )
-        shared_tasks.append(
-            SharedTask(task=task, methods=methods, records=records, missing=missing)
-        )
-    return shared_tasks
-
-
-def _fault(methods: tuple[str, str], task: Task, folder: ResultsFolder) -> str:
-    """Why the methods cannot be compared on a task, and what to do; empty if they can."""
-    record_by_method: dict[str, Record] = {}
-    for method in methods:
-        records = folder.records.records(method, task.name)
-        if records and records[0].seed == 0:
-            record_by_method[method] = records[0]
-    unrecorded = [method for method in methods if method not in record_by_method]
-    if unrecorded:
-        return (
-            f"found no record of {' and of '.join(unrecorded)} on {task.name}, seed 0; "
-            f"{measuring_command(unrecorded, [task.name], folder)}"
-        )
-    path = metric_of(task).main_score
-    scores = [score_at(record.scores, path) for record in record_by_method.values()]
-    if None in scores:
-        return f"{task.name}: a score is undefined"
-    if path not in RESAMPLED:
-        return (
-            f"{task.name}: wanted a score that resamples compute again, found {path[0]}"
-        )
-    return ""
+    differences |= resampler.differences(phase, testable)
+    return corrected([*differences.values()])
 
 
 def measuring_command(
@@ -420,96 +390,56 @@ def measuring_command(
 ) -> str:
     """The command that measures methods, with PATH for an encoder that is not registered."""
     words = ["harness run"]
-    for name in dict.fromkeys(_encoder_name(method) for method in methods):
-        if name not in folder.registry.encoders:
-            words.append(f"--encoder {name}=PATH")
+    for method in methods:
+        name = base_name(encoder_of_method(method))
+        option = f"--encoder {name}=PATH"
+        if name not in folder.registry.encoders and option not in words:
+            words.append(option)
     words += ["-m", *methods, "-t", *tasks, f"-o {folder.path}"]
     return " ".join(words)
-
-
-def _encoder_name(method: str) -> str:
-    """The name of a method's encoder, without length and precision."""
-    return base_name(method.partition(".")[0])
-
-
-def _require_recorded_or_known(
-    method: str, tasks: Sequence[Task], folder: ResultsFolder
-) -> None:
-    """Raise UsageError for a method without a record whose encoder is not registered."""
-    name, encoders = _encoder_name(method), folder.registry.encoders
-    if method in folder.records.methods or name in encoders:
-        return
-    offered = nearest(name, encoders) or "see harness list encoders."
-    task_names = [task.name for task in tasks] or ["TASK"]
-    raise UsageError(
-        f"{method}: found no record of it and no encoder {name!r}; {offered} If it is your own: "
-        f"{measuring_command([method], task_names, folder)}"
-    )
 
 
 # Columns of a table
 
 
-def against_best(
-    columns: Mapping[str, MethodGroup], resampler: Resampler
-) -> dict[str, dict[str, float]]:
-    """Test the methods of each column of a table against the best one, with Holm's correction.
+def ties_with_best(
+    methods: Sequence[str],
+    columns: Mapping[str, Sequence[tuple[Task, ScorePath]]],
+    resampler: Resampler,
+) -> dict[str, set[str]]:
+    """The methods that do not differ from the best of a column, corrected for its methods.
 
-    Seeds are resampled as items are. A column is left out if resamples cannot compute a
-    score again, or if the similarities of a method are not stored.
+    A column is left out if resamples cannot compute a score again, or if the similarities
+    of a method are not stored.
 
     Args:
-        columns: The methods and scores of each column, by its name.
-        resampler: Computes their scores on resamples.
+        methods: The methods.
+        columns: The scores of each column, by its name.
+        resampler: Computes them on resamples.
 
     Returns:
-        By column and method, the p-value of no difference from the best method, corrected
-        for the methods of the column. The best method has the highest mean over seeds,
-        and p = 1.
+        The tied methods by column. The best method has the highest mean over seeds.
     """
-    results = resampler.results.records
-    name_by_group: dict[MethodGroup, str] = {}
-    for name, column in columns.items():
-        group = over_seeds(column.methods, column.scores, results)
-        if len(group.methods) > 1 and resampler.has_similarities(group):
-            name_by_group[group] = name
-            for task, _ in group.scores:
-                records = [
-                    results.records(method, task.name)[0] for method in group.methods
-                ]
-                _require_data(records, resampler.loader.texts(task).digests)
-    p_by_column: dict[str, dict[str, float]] = {}
-    for group, scores in resampler.scores("comparing methods", name_by_group):
-        means = [
-            _mean_or_lowest(results, method, group.scores) for method in group.methods
+    contrasts: dict[str, list[Contrast]] = {}
+    for name, scores in columns.items():
+        means = {}
+        for method in methods:
+            mean = column_value(resampler.results.records, method, scores).mean
+            means[method] = -np.inf if mean is None else mean
+        best = max(means, key=means.__getitem__)
+        task_scores = tuple((task.name, path) for task, path in scores)
+        of_column = [
+            Contrast(best, other, task_scores) for other in methods if other != best
         ]
-        best = int(np.argmax(means))
-        worse = [number for number in range(len(means)) if number != best]
-        tests = [compare_resamples(scores[best], scores[number]) for number in worse]
-        adjusted = holm([test.p for test in tests])
-        p_holm = {group.methods[best]: 1.0}
-        for number, p in zip(worse, adjusted, strict=True):
-            p_holm[group.methods[number]] = p
-        p_by_column[name_by_group[group]] = p_holm
-    return p_by_column
-
-
-def _mean_or_lowest(
-    results: Results, method: str, scores: Sequence[ScoreOfTask]
-) -> float:
-    """The mean over seeds of a method's value in a column; -inf if it is undefined."""
-    mean = column_value(results, method, scores).mean
-    return -np.inf if mean is None else mean
-
-
-# The data of records
-
-
-def _require_data(records: Iterable[Record], digests: Mapping[str, str]) -> None:
-    """Raise DataError for a record of other pairs than the ones that these digests are of."""
-    for record in records:
-        if record.digests["data"] != digests["data"]:
-            raise DataError(
-                f"{record.method} was scored on other pairs of {record.task} than it is "
-                "compared on; run it again"
-            )
+        if of_column and all(map(resampler.can_compare, of_column)):
+            contrasts[name] = of_column
+    every = [contrast for of_column in contrasts.values() for contrast in of_column]
+    tests = resampler.differences("comparing methods", every)
+    ties: dict[str, set[str]] = {}
+    for name, of_column in contrasts.items():
+        ties[name] = {
+            test.contrast.second
+            for test in corrected([tests[contrast] for contrast in of_column])
+            if (test.p_holm or 0.0) > SIGNIFICANCE_LEVEL
+        }
+    return ties

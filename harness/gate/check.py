@@ -1,15 +1,17 @@
 """Whether a run agrees with the committed results, and if not, which part moved.
 
-`Gate.cells_to_check` selects cells, and `Gate.check` compares them: first the golden
-vectors of their encoders, then the cells themselves. The part that moved is the input,
-the encoder (then its golden vectors moved), or the scorer, which is everything after the
-encoder.
+The cells of a run are joined with the committed records of their method and task, and
+the golden vectors of their encoders with the committed ones. A score moved by its input,
+by its encoder (then the golden vectors moved, too), or by its scorer, which is
+everything after the encoder. What was not measured is no pass.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from fnmatch import fnmatchcase
 from functools import cached_property
 from itertools import product
@@ -20,33 +22,357 @@ import numpy as np
 from harness.assets.places import Places
 from harness.core.arrays import Float
 from harness.core.errors import DataError, HarnessError, UsageError
+from harness.core.metrics import directions
 from harness.core.provenance import code_digest
+from harness.core.toml import read_typed
 from harness.core.types import Record
-from harness.gate.drift import compare_record, most_moved, moved_part
-from harness.gate.failures import golden_failure, read_failures
 from harness.gate.golden_vectors import (
     GoldenVectors,
-    check_encoder,
     golden_name,
     golden_path,
+    platform,
     read_golden_vectors,
 )
-from harness.gate.outcome import (
-    MEASURE_AGAIN,
-    PROMOTE,
-    CheckResult,
-    PairMove,
-    Report,
-    State,
-)
-from harness.gate.quick_set import committed_similarities
-from harness.gate.rules import Rules, read_rules
-from harness.registry import Registry, is_glob, load_registry, look_up
+from harness.registry import Registry, is_glob, look_up
 from harness.results.folder import ResultsFolder
+from harness.results.index import Results, main_score, value
 from harness.results.layout import GATE
-from harness.results.records import Cell, cell_of
-from harness.results.store import sidecar_metadata
+from harness.results.records import SAME_PLATFORM, Cell, cell_of, largest_move_of_scores
+from harness.results.store import Store, read_similarities, sidecar_metadata
+from harness.results.verdict import prediction_half_width
 from harness.tasks.loader import TaskLoader
+
+# In points: another processor or another build of the libraries sums in another order.
+TOLERANCE_ACROSS_PLATFORMS = 0.05
+
+# The largest difference of a coordinate after normalisation. MiniLM's moves by 4e-7
+# with threads, batches and instruction sets, and by 3e-4 with weights rounded to
+# float16.
+GOLDEN_SAME_PLATFORM = 1e-5
+GOLDEN_ACROSS_PLATFORMS = 1e-4
+
+# The digests of a record that are not digests of inputs; and of the inputs, those that
+# have to be the same for scores to be compared: texts with gold scores, labels, and the
+# fit corpus.
+DIGESTS_OF_PROGRAM = {"code", "encoding"}
+TEXT_INPUTS = {"data", "labels", "fit"}
+
+PAIRS_SHOWN = 10  # whose rank moved most
+
+# The ends of messages: the command that makes what is missing.
+MEASURE_AGAIN = "harness run --gate measures again"
+PROMOTE = "harness run --gate --update makes it"
+
+
+# What a check says
+
+
+class State(StrEnum):
+    """The outcome of a check of a cell or an encoder."""
+
+    AGREES = "agrees"
+    OTHER_INPUT = "other input"
+    ENCODER = "encoder moved"
+    SCORER = "scorer moved"
+    UNKNOWN = "moved"  # without golden vectors it is not known which part
+    NO_BASELINE = "no baseline"
+    COULD_NOT_RUN = "could not run"
+    # The code or its plug-in changed after it was measured.
+    NOT_MEASURED_AGAIN = "not measured again"
+
+    @property
+    def exit_status(self) -> int:
+        """0: it agrees; 1: it moved; 3: it was not measured, or there is no baseline."""
+        if self is State.AGREES:
+            return 0
+        is_missing = self in (
+            State.NO_BASELINE,
+            State.COULD_NOT_RUN,
+            State.NOT_MEASURED_AGAIN,
+        )
+        return 3 if is_missing else 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Check:
+    """The check of one cell, or of one encoder's golden vectors.
+
+    Attributes:
+        name: The cell or the encoder.
+        state: Whether it agrees, and if not, what moved or is missing.
+        why: The distance, or the reason of the state.
+        distance: How far it is from the committed one, in points, or for an encoder the
+            largest difference of a coordinate; None where there is nothing to compare.
+        tolerance: How far it may be, in the same unit.
+        before: The committed main score of the same seed, or else the mean over seeds;
+            None where it is undefined.
+        after: A cell's main score in the run.
+        notable: Whether it has another tolerance than the platform's; it is then
+            reported even where it agrees.
+        pairs: The pairs whose rank moved most, a line each.
+    """
+
+    name: str
+    state: State
+    why: str
+    distance: float | None = None
+    tolerance: float | None = None
+    before: float | None = None
+    after: float | None = None
+    notable: bool = False
+    pairs: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return "\n    ".join((f"{self.state}: {self.name}: {self.why}", *self.pairs))
+
+    @property
+    def moved(self) -> bool:
+        """Whether it was compared and does not agree."""
+        return self.state.exit_status == 1
+
+
+@dataclass(frozen=True)
+class Report:
+    """The checks of encoders and of cells."""
+
+    encoders: tuple[Check, ...]
+    cells: tuple[Check, ...]
+
+    @property
+    def exit_status(self) -> int:
+        """1 if something moved, else 3 if something was not measured, else 0."""
+        statuses = {check.state.exit_status for check in (*self.encoders, *self.cells)}
+        return min(statuses - {0}, default=0)
+
+
+# gate.toml
+
+
+@dataclass(frozen=True)
+class QuickCell:
+    """A method on a task in the quick set, with seeds 0 to `seeds` - 1."""
+
+    method: str
+    task: str
+    seeds: int = 1
+
+
+@dataclass(frozen=True)
+class Override:
+    """A tolerance of one cell, in place of the platform's, with the reason for it.
+
+    It is how far the scores may move on any platform, in points.
+    """
+
+    method: str
+    task: str
+    tolerance: float
+    reason: str
+
+
+@dataclass(frozen=True)
+class Rules:
+    """The content of `gate.toml`: the quick set, and the tolerances of single cells."""
+
+    quick: tuple[QuickCell, ...] = ()
+    overrides: tuple[Override, ...] = ()
+
+    @property
+    def quick_cells(self) -> tuple[Cell, ...]:
+        """The cells of the quick set, one a seed; none where it is not named."""
+        return tuple(
+            Cell(quick.method, quick.task, seed)
+            for quick in self.quick
+            for seed in range(quick.seeds)
+        )
+
+    def override(self, record: Record) -> Override | None:
+        """The override of a record's cell."""
+        for override in self.overrides:
+            if (override.method, override.task) == (record.method, record.task):
+                return override
+        return None
+
+
+def read_rules(results: Path) -> Rules:
+    """The rules of a results folder; none without a file. Raises DataError naming the file."""
+    path = results / GATE
+    return read_typed(Rules, path) if path.is_file() else Rules()
+
+
+# What did not run
+
+FAILURES_FILE = (
+    "not-run.json"  # of a run: an older record of a cell says nothing about it
+)
+
+
+def read_failures(results: Path) -> dict[str, str]:
+    """The reason for each cell and encoder that did not run in its last run, by its name."""
+    path = results / FAILURES_FILE
+    return read_typed(dict[str, str], path) if path.exists() else {}
+
+
+def golden_failure(encoder: str) -> str:
+    """The name under which the reason for missing golden vectors of an encoder is noted."""
+    return f"golden vectors of {encoder}"
+
+
+# One record against the committed ones
+
+
+def check_record(
+    record: Record, committed: Results, rules: Rules, encoder: Check | None = None
+) -> Check:
+    """One record against the committed records of its method and task, one a seed.
+
+    Every score is compared with the score of the same seed. If a score moved by more than
+    the tolerance and there are other committed seeds, the main score is compared with
+    their mean instead: it may be as far from it as one more run would be, and it is one
+    number, so that 95 % of the runs are within a 95 % interval.
+
+    Args:
+        record: A record of the run.
+        committed: All committed records.
+        rules: The tolerances of single cells.
+        encoder: The check of the encoder's golden vectors; None where there are none.
+    """
+    name = str(cell_of(record))
+    baseline = committed.records(record.method, record.task)
+    same_seed = [known for known in baseline if known.seed == record.seed]
+    if not same_seed and len(baseline) < 2:
+        why = f"there is no committed record; {PROMOTE}"
+        return Check(name=name, state=State.NO_BASELINE, why=why)
+    known_scores = [main_score(known.scores)[1] for known in same_seed or baseline]
+    before, after = value(known_scores).mean, main_score(record.scores)[1]
+
+    override = rules.override(record)
+    known_platform = platform((same_seed or baseline)[0].environment)
+    is_same_platform = known_platform == platform(record.environment)
+    tolerance = SAME_PLATFORM if is_same_platform else TOLERANCE_ACROSS_PLATFORMS
+    note = ""
+    if override is not None:
+        tolerance, note = override.tolerance, override.reason
+    points = math.inf
+    if same_seed:
+        points = largest_move_of_scores(same_seed[0], record)
+
+    inputs = changed_inputs(baseline, record)
+    moved_too_far = math.isfinite(points) and not _is_within(points, tolerance)
+    may_vary = moved_too_far and override is None and len(baseline) > 1
+    if not inputs and (may_vary or not same_seed):
+        of_seeds = value([main_score(known.scores)[1] for known in baseline])
+        points = math.inf
+        if after is not None and of_seeds.mean is not None and of_seeds.sd is not None:
+            points = abs(after - of_seeds.mean)
+            half_width = prediction_half_width(of_seeds.sd, of_seeds.seeds)
+            note = f"from the mean of {of_seeds.seeds} committed seeds"
+            if half_width >= tolerance:
+                note += "; their interval for one more run"
+            tolerance = max(tolerance, half_width)
+
+    is_lost = math.isinf(points)
+    why = f"{points:.4f} points, tolerance {tolerance:.4g}"
+    if note:
+        why += f" ({note})"
+    if is_lost:
+        why = "a score is on one side only, or is undefined there"
+    if inputs:
+        why = f"other {', '.join(inputs)}"
+    state = _state(inputs, _is_within(points, tolerance), encoder)
+    if state is not State.AGREES:
+        scores = ["undefined" if s is None else f"{s:.4f}" for s in (before, after)]
+        why += f"; {' -> '.join(scores)}"
+    return Check(
+        name=name,
+        state=state,
+        why=why,
+        distance=None if is_lost else points,
+        tolerance=tolerance,
+        before=before,
+        after=after,
+        notable=bool(note),
+    )
+
+
+def _state(inputs: Collection[str], is_within: bool, encoder: Check | None) -> State:
+    """The part that moved a cell: an input, else the encoder, else the scorer.
+
+    Changed weights, tokenizers and modules count as the encoder if its golden vectors
+    moved, too.
+    """
+    encoder_moved = encoder is not None and encoder.state is State.ENCODER
+    encoder_agrees = encoder is not None and encoder.state is State.AGREES
+    if inputs:
+        is_of_texts = bool(TEXT_INPUTS.intersection(inputs))
+        return State.ENCODER if encoder_moved and not is_of_texts else State.OTHER_INPUT
+    if is_within:
+        return State.AGREES
+    if encoder_moved:
+        return State.ENCODER
+    return State.SCORER if encoder_agrees else State.UNKNOWN
+
+
+def _is_within(points: float, tolerance: float) -> bool:
+    """Whether a move is within a tolerance; NaN never is.
+
+    It is rounded, so that a move of exactly a decimal tolerance is within it.
+    """
+    return round(points, 9) <= tolerance
+
+
+def changed_inputs(
+    committed_records: Sequence[Record], record: Record
+) -> tuple[str, ...]:
+    """The inputs of a record that are not the committed ones, by the names of their digests.
+
+    Inputs are data, weights, tokenizer and configuration. A digest that differs between
+    committed seeds is of something that training made, and not of an input.
+    """
+    names = set(record.digests)
+    for committed_record in committed_records:
+        names |= committed_record.digests.keys()
+    changed_names = []
+    for name in sorted(names - DIGESTS_OF_PROGRAM):
+        committed_digests = {known.digests.get(name) for known in committed_records}
+        is_of_input = len(committed_digests) == 1
+        if is_of_input and record.digests.get(name) not in committed_digests:
+            changed_names.append(name)
+    return tuple(changed_names)
+
+
+# Golden vectors against the committed ones
+
+
+def check_encoder(committed: GoldenVectors, measured: GoldenVectors) -> Check:
+    """The check of an encoder: how far its golden vectors have moved.
+
+    The distance is the largest difference of a coordinate after each vector was
+    normalised.
+    """
+    name = measured.encoder
+    if committed.sentences != measured.sentences:
+        why = f"the committed vectors are of other golden sentences; {PROMOTE}"
+        return Check(name=name, state=State.NO_BASELINE, why=why)
+    if committed.vectors.shape != measured.vectors.shape:
+        widths = measured.vectors.shape[1], committed.vectors.shape[1]
+        why = f"{widths[0]} dimensions, committed {widths[1]}"
+        return Check(name=name, state=State.ENCODER, why=why)
+    same_platform = committed.platform == measured.platform
+    tolerance = GOLDEN_SAME_PLATFORM if same_platform else GOLDEN_ACROSS_PLATFORMS
+    moves = np.abs(directions(committed.vectors) - directions(measured.vectors))
+    distance = float(moves.max(initial=0.0))
+    state = State.AGREES if distance <= tolerance else State.ENCODER
+    why = f"{distance:.1e}, tolerance {tolerance:g}"
+    if committed.key != measured.key:
+        state = State.ENCODER
+        why = f"other weights, tokenizer, modules or settings; {why}"
+    return Check(
+        name=name, state=state, why=why, distance=distance, tolerance=tolerance
+    )
+
+
+# A run against the committed results
 
 
 @dataclass(frozen=True)
@@ -70,13 +396,12 @@ class Gate:
         cls,
         runs: Path,
         committed: Path,
+        registry: Registry,
         *,
-        registry: Registry | None = None,
         plugins: Mapping[str, str] | None = None,
         data_dir: Path | None = None,
     ) -> Gate:
         """The gate of two folders."""
-        registry = registry or load_registry()
         return cls(
             runs=ResultsFolder(runs, registry, folders=[runs]),
             committed=ResultsFolder(committed, registry, folders=[committed]),
@@ -92,16 +417,20 @@ class Gate:
     @cached_property
     def records(self) -> Mapping[Cell, Record]:
         """The records of the run."""
-        records_by_cell: dict[Cell, Record] = {}
-        for records in self.runs.records.by_cell.values():
-            for record in records:
-                records_by_cell[cell_of(record)] = record
-        return records_by_cell
+        return {
+            cell_of(record): record
+            for records in self.runs.records.by_cell.values()
+            for record in records
+        }
 
     @cached_property
     def failures(self) -> Mapping[str, str]:
         """Why cells and golden vectors are missing in the run, by their names."""
         return read_failures(self.runs.path)
+
+    @cached_property
+    def _loader(self) -> TaskLoader:
+        return TaskLoader(Places(cache=Path(), data_dir=self.data_dir), {})
 
     def cells_to_check(
         self, methods: Sequence[str] = (), tasks: Sequence[str] = ()
@@ -119,17 +448,21 @@ class Gate:
             UsageError: No cell is selected, or a task is not known.
         """
         cells = list(dict.fromkeys((*self.rules.quick_cells, *self.records)))
+        names_of_cells = {(cell.method, cell.task) for cell in cells}
+        known_tasks: dict[str, object] = dict(self.committed.registry.tasks_by_name)
+        known_tasks |= dict.fromkeys(task for _, task in names_of_cells)
         named_methods = [method for method in methods if not is_glob(method)]
         named_tasks = [task for task in tasks if not is_glob(task)]
-        self._require_tasks(named_tasks, cells)
-        names_of_cells = {(cell.method, cell.task) for cell in cells}
+        for task in named_tasks:
+            look_up("task", task, known_tasks)
         for method, task in product(named_methods, named_tasks):
             if (method, task) not in names_of_cells:
                 cells.append(Cell(method, task))
         selected_cells = [
             cell
             for cell in cells
-            if _matches(cell.method, methods) and _matches(cell.task, tasks)
+            if any(fnmatchcase(cell.method, pattern) for pattern in methods or ["*"])
+            and any(fnmatchcase(cell.task, pattern) for pattern in tasks or ["*"])
         ]
         if not selected_cells:
             raise UsageError(
@@ -138,192 +471,151 @@ class Gate:
             )
         return tuple(selected_cells)
 
-    def _require_tasks(self, tasks: Sequence[str], cells: Sequence[Cell]) -> None:
-        """Raise UsageError for a task that is neither registered nor one of a cell."""
-        known_tasks: dict[str, object] = dict(self.committed.registry.tasks_by_name)
-        known_tasks.update(dict.fromkeys(cell.task for cell in cells))
-        for task in tasks:
-            look_up("task", task, known_tasks)
-
     def check(self, cells: Sequence[Cell]) -> Report:
         """Compare cells of the run with the committed ones, and their encoders' golden vectors.
 
-        Args:
-            cells: The cells that are checked.
-
-        Returns:
-            A check of each encoder and of each cell. Pairs that moved have their
-            sentences where these are embedded, or in the data folder.
-
-        Raises:
-            DataError: An override is of a cell that has no committed record.
+        Pairs that moved have their sentences where these are embedded, or in the data
+        folder.
         """
-        self._require_overrides_of_records()
-        cells_by_encoder: dict[str, list[Cell]] = {}
+        keys_of_encoder: dict[str, set[str | None]] = {}
         for cell in cells:
-            cells_by_encoder.setdefault(golden_name(cell.method), []).append(cell)
+            keys = keys_of_encoder.setdefault(golden_name(cell.method), set())
+            if cell in self.records:
+                keys.add(self.records[cell].digests.get("encoding"))
         encoder_checks = {
-            name: self._check_encoder(name, encoder_cells)
-            for name, encoder_cells in cells_by_encoder.items()
+            name: self._check_golden_vectors(name, keys)
+            for name, keys in keys_of_encoder.items()
         }
-        cell_checks = [
-            self._check_cell(cell, encoder_checks[golden_name(cell.method)])
-            for cell in cells
-        ]
         return Report(
             encoders=tuple(check for check in encoder_checks.values() if check),
-            cells=tuple(cell_checks),
+            cells=tuple(
+                self._check_cell(cell, encoder_checks[golden_name(cell.method)])
+                for cell in cells
+            ),
         )
-
-    def _require_overrides_of_records(self) -> None:
-        """Raise DataError for an override of no record: a misspelt one loosens nothing."""
-        for method, task in self.rules.override_of_cell:
-            if not self.committed.records.records(method, task):
-                raise DataError(
-                    f"{self.committed.path / GATE}: wanted overrides of committed cells, found one "
-                    f"of {method} on {task}, which has no record; correct it, or remove it"
-                )
-
-    # Encoders
-
-    def _check_encoder(self, name: str, cells: Sequence[Cell]) -> CheckResult | None:
-        """The check of an encoder's golden vectors; None where there are none on either side.
-
-        Args:
-            name: The name of the golden vectors.
-            cells: The cells that the encoder encoded sentences for.
-        """
-        encoding_keys: set[str | None] = set()
-        for cell in cells:
-            if cell in self.records:
-                encoding_keys.add(self.records[cell].digests.get("encoding"))
-        return self._check_golden_vectors(name, encoding_keys)
 
     def _check_golden_vectors(
         self, name: str, encoding_keys: Collection[str | None]
-    ) -> CheckResult | None:
+    ) -> Check | None:
         """The golden vectors of a run against the committed ones; None without any.
 
         Args:
             name: The name of the golden vectors.
             encoding_keys: The keys of the encodings that the cells of the run were
-                measured with.
+                measured with; without a record any encoder will do.
         """
         committed = read_golden_vectors(self.committed.path, name)
         measured = read_golden_vectors(self.runs.path, name)
         failure = self.failures.get(golden_failure(name), "")
-        path = golden_path(self.runs.path, name)
         if committed is None and measured is None and not failure:
             return None
         if committed is None:
             why = f"{golden_path(self.committed.path, name)} is missing; {PROMOTE}"
-            return CheckResult(name=name, state=State.NO_BASELINE, why=why)
-        if measured is None:
-            why = failure or f"{path} is missing; {MEASURE_AGAIN}"
-            return CheckResult(name=name, state=State.COULD_NOT_RUN, why=why)
-        if not _is_current(measured, encoding_keys):
-            state = State.COULD_NOT_RUN if failure else State.NOT_MEASURED_AGAIN
-            why = failure or f"{path} is of an earlier run; {MEASURE_AGAIN}"
-            return CheckResult(name=name, state=state, why=why)
-        return check_encoder(committed, measured)
-
-    # Cells
-
-    def _check_cell(self, cell: Cell, encoder: CheckResult | None) -> CheckResult:
-        """The check of a cell, given the check of its encoder."""
-        failure = self.failures.get(str(cell), "")
-        if not failure and cell not in self.records:
-            failure = f"{self.runs.path} holds no record"
+            return Check(name=name, state=State.NO_BASELINE, why=why)
+        path = golden_path(self.runs.path, name)
+        state = State.COULD_NOT_RUN
         if failure:
-            return self._unmeasured(cell, State.COULD_NOT_RUN, failure)
-        change = self.change_since(cell)
-        if change:
-            return self._unmeasured(cell, State.NOT_MEASURED_AGAIN, change)
+            why = failure
+        elif measured is None:
+            why = f"{path} is missing; {MEASURE_AGAIN}"
+        else:
+            # Older files do not say by which code they were made.
+            is_of_this_code = measured.code in ("", code_digest())
+            is_of_records = not encoding_keys or measured.key in encoding_keys
+            if is_of_this_code and is_of_records:
+                return check_encoder(committed, measured)
+            state = State.NOT_MEASURED_AGAIN
+            why = f"{path} is of an earlier run; {MEASURE_AGAIN}"
+        return Check(name=name, state=state, why=why)
 
+    def _check_cell(self, cell: Cell, encoder: Check | None) -> Check:
+        """The check of a cell, given the check of its encoder."""
+        state, why = State.COULD_NOT_RUN, self.failures.get(str(cell), "")
+        if not why and cell not in self.records:
+            why = f"{self.runs.path} holds no record"
+        if not why:
+            state, why = State.NOT_MEASURED_AGAIN, self._change_since(cell)
+        if why:
+            if not self.committed.records.records(cell.method, cell.task):
+                state = State.NO_BASELINE
+                why = f"there is no committed record; {PROMOTE}; here, {why}"
+            return Check(name=str(cell), state=state, why=why)
         record = self.records[cell]
-        check = compare_record(record, self.committed.records, self.rules)
-        check = replace(check, state=moved_part(check, encoder))
-        similarities = self.runs.similarities(cell)
-        if check.state is State.AGREES or similarities is None:
+        check = check_record(record, self.committed.records, self.rules, encoder)
+        if check.state is State.AGREES:
             return check
-        return replace(check, pairs=self._moved_pairs(record, similarities))
+        return replace(check, pairs=tuple(self._moved_pairs(record)))
 
-    def _unmeasured(self, cell: Cell, state: State, why: str) -> CheckResult:
-        """The check of a cell that the run did not measure; a missing baseline comes first."""
-        if self.committed.records.records(cell.method, cell.task):
-            return CheckResult(name=str(cell), state=state, why=why)
-        no_baseline = f"there is no committed record; {PROMOTE}; here, {why}"
-        return CheckResult(name=str(cell), state=State.NO_BASELINE, why=no_baseline)
-
-    def change_since(self, cell: Cell) -> str:
+    def _change_since(self, cell: Cell) -> str:
         """What has changed since a cell was measured: the code or a plug-in.
 
         It is empty if nothing has. A record from before a change does not tell whether
         the change moved a score.
         """
-        record = self.records[cell]
-        arguments = f"-m {cell.method} -t {cell.task} measures again"
         sidecar = self.runs.store.path(cell).with_suffix(".safetensors")
-        metadata = sidecar_metadata(sidecar)
-        if metadata.get("code", code_digest()) != code_digest():
+        if sidecar_metadata(sidecar).get("code", code_digest()) != code_digest():
             return f"its record is of an earlier run, by other code; {MEASURE_AGAIN}"
         for name, sha256 in self.plugins.items():
-            if record.digests.get(f"plugin {name}", sha256) != sha256:
-                command = f"harness run {arguments}"
-                return f"its plug-in {name} has changed since its record; {command}"
+            if self.records[cell].digests.get(f"plugin {name}", sha256) != sha256:
+                return (
+                    f"its plug-in {name} has changed since its record; "
+                    f"harness run -m {cell.method} -t {cell.task} measures again"
+                )
         return ""
 
-    # Pairs
-
-    @cached_property
-    def _loader(self) -> TaskLoader:
-        return TaskLoader(Places(cache=Path(), data_dir=self.data_dir), {})
-
-    def _moved_pairs(
-        self, record: Record, similarities: Float[np.ndarray, " P"]
-    ) -> tuple[PairMove, ...]:
-        """The pairs whose rank moved most, where similarities of the same pairs are committed.
-
-        They have their sentences, if these are at hand and are those that were scored.
-        """
-        committed = committed_similarities(self.committed.store, cell_of(record))
-        if committed is None or len(committed) != len(similarities):
-            return ()
-        moves = most_moved(committed, similarities)
+    def _moved_pairs(self, record: Record) -> list[str]:
+        """The pairs whose rank moved most, where similarities of the same pairs are committed."""
+        cell = cell_of(record)
+        committed = committed_similarities(self.committed.store, cell)
+        measured = self.runs.similarities(cell)
+        if committed is None or measured is None or len(committed) != len(measured):
+            return []
         task = self.committed.registry.tasks.get(record.task)
-        if task is None:
-            return moves
-        try:
-            texts = self._loader.texts(task)
-        except HarnessError:  # the data are not here, or are damaged
-            return moves
-        if texts.digests["data"] != record.digests.get("data"):
-            return moves
-        moves_with_sentences = []
-        for move in moves:
-            row = move.pair - 1  # pairs are numbered from 1
-            sentences = (texts.pairs.a[row], texts.pairs.b[row])
-            moves_with_sentences.append(replace(move, texts=sentences))
-        return tuple(moves_with_sentences)
+        sentences = None
+        if task is not None:
+            try:
+                texts = self._loader.texts(task)
+            except HarnessError:  # the data are not here, or are damaged
+                pass
+            else:
+                if texts.digests["data"] == record.digests.get("data"):
+                    sentences = texts.pairs
+        lines = []
+        for row, before, after in most_moved(committed, measured):
+            line = (
+                f"pair {row + 1}: similarity {committed[row]:.4f} -> {measured[row]:.4f}, "
+                f"rank {before:g} -> {after:g}"
+            )
+            if sentences is not None:
+                line += f"  {sentences.a[row]!r} | {sentences.b[row]!r}"
+            lines.append(line)
+        return lines
 
 
-def _matches(name: str, patterns: Sequence[str]) -> bool:
-    """Whether a name matches one of the patterns; without patterns every name does."""
-    if not patterns:
-        return True
-    return any(fnmatchcase(name, pattern) for pattern in patterns)
+def committed_similarities(store: Store, cell: Cell) -> Float[np.ndarray, " P"] | None:
+    """The committed similarities of a cell; None where there are none, or the file is damaged."""
+    try:
+        return read_similarities(store.quick_path(cell), cell)
+    except DataError:
+        return None
 
 
-def _is_current(golden: GoldenVectors, encoding_keys: Collection[str | None]) -> bool:
-    """Whether golden vectors were made by this code, with an encoder of the run's records.
-
-    Older files do not say by which code they were made.
+def most_moved(
+    committed: Float[np.ndarray, " P"], measured: Float[np.ndarray, " P"]
+) -> list[tuple[int, float, float]]:
+    """The pairs whose rank moved, at most `PAIRS_SHOWN`, most moved first.
 
     Args:
-        golden: The golden vectors of the run.
-        encoding_keys: The keys of the encodings of its records; without records any
-            encoder will do.
+        committed: The committed similarity of each pair.
+        measured: The measured similarity of each pair.
+
+    Returns:
+        The row of each pair, its committed and its measured rank; 1 is the least similar,
+        and ties have their mean rank.
     """
-    if golden.code not in ("", code_digest()):
-        return False
-    return not encoding_keys or golden.key in encoding_keys
+    from scipy.stats import rankdata
+
+    before, after = rankdata(committed), rankdata(measured)
+    moves = np.abs(after - before)
+    rows = np.argsort(-moves, kind="stable")[:PAIRS_SHOWN]
+    return [(int(row), before[row], after[row]) for row in rows if moves[row] > 0]

@@ -12,9 +12,10 @@ from __future__ import annotations
 import json
 import tomllib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -24,22 +25,21 @@ from harness.core.environment import environment
 from harness.core.errors import DataError
 from harness.core.files import file_name
 from harness.core.interfaces import EncoderConfig
-from harness.core.metrics import directions
 from harness.core.provenance import code_digest, with_code
 from harness.core.tensors import TensorFile, write_tensors
 from harness.core.texts import text_digest
 from harness.core.types import MethodId
-from harness.gate.drift import platform
-from harness.gate.outcome import PROMOTE, CheckResult, State
 from harness.results.index import encoder_of_method
 from harness.results.layout import GOLDEN, RECORDS
 from harness.transforms.pooling import NATIVE
 
-# The largest difference of a coordinate after normalisation. MiniLM's moves by 4e-7
-# with threads, batches and instruction sets, and by 3e-4 with weights rounded to
-# float16.
-GOLDEN_SAME_PLATFORM = 1e-5
-GOLDEN_ACROSS_PLATFORMS = 1e-4
+# Two environments that agree in these facts are one platform.
+PLATFORM_FACTS = ("system", "machine", "processor", "threads", "packages", "device")
+
+
+def platform(environment: Mapping[str, Any]) -> dict[str, Any]:
+    """The part of an environment that can move a number."""
+    return {name: environment.get(name) for name in PLATFORM_FACTS}
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,15 +77,9 @@ def golden_name(method: str) -> str:
     prompt, as `minilm.native`.
     """
     method_id = MethodId.parse(method)
-    if method_id is not None and is_native(method_id):
+    if method_id is not None and method_id.pooling.split(":")[0] == NATIVE.name:
         return f"{method_id.encoder}.{method_id.pooling}"
     return encoder_of_method(method)
-
-
-def is_native(method_id: MethodId) -> bool:
-    """Whether a method pools by the model's own modules, with a prompt or without."""
-    pooling, _, _prompt = method_id.pooling.partition(":")
-    return pooling == NATIVE.name
 
 
 def encode_golden_sentences(
@@ -107,13 +101,11 @@ def encode_golden_sentences(
     if vectors is None:
         last_layer = encoding.layers.index(encoding.depth)
         vectors = encoding.mean[:, last_layer]
-    facts = environment()
-    facts["device"] = encoder.facts.get("device", "cpu")
-    platform_facts = platform(facts)
+    facts = {**environment(), "device": encoder.facts.get("device", "cpu")}
     return GoldenVectors(
         encoder=name,
         key=with_code(encoder.key, config),
-        platform=json.dumps(platform_facts, sort_keys=True),
+        platform=json.dumps(platform(facts), sort_keys=True),
         sentences=text_digest(golden_sentences()),
         vectors=np.ascontiguousarray(vectors),
         code=code_digest(),
@@ -139,49 +131,16 @@ def read_golden_vectors(results: Path, encoder: str) -> GoldenVectors | None:
         return None
     file = TensorFile.parse(path)
     vectors = file.read("vectors") if file else None
-    if file is None or vectors is None or not _is_metadata(file.metadata):
+    try:
+        if file is None or vectors is None:
+            raise TypeError("no tensor of this name")
+        golden = GoldenVectors(**file.metadata, vectors=vectors)
+    except TypeError:
         raise DataError(
             f"{path} holds no golden vectors (it was cut or changed); delete it"
-        )
-    golden = GoldenVectors(**file.metadata, vectors=vectors)
+        ) from None
     if golden.encoder != encoder:
         raise DataError(
             f"{path}: wanted the vectors of {encoder}, found {golden.encoder}'s; delete it"
         )
     return golden
-
-
-def _is_metadata(metadata: Mapping[str, str]) -> bool:
-    """Whether a file's metadata has every field of golden vectors, and no others."""
-    names = {field.name for field in fields(GoldenVectors)} - {"vectors"}
-    required_names = names - {"code"}  # older files have no digest of the code
-    return required_names <= metadata.keys() <= names
-
-
-def check_encoder(committed: GoldenVectors, measured: GoldenVectors) -> CheckResult:
-    """The check of an encoder: how far its golden vectors have moved.
-
-    The distance is the largest difference of a coordinate after each vector was
-    normalised.
-    """
-    name = measured.encoder
-    if committed.sentences != measured.sentences:
-        why = f"the committed vectors are of other golden sentences; {PROMOTE}"
-        return CheckResult(name=name, state=State.NO_BASELINE, why=why)
-    if committed.vectors.shape != measured.vectors.shape:
-        committed_width = committed.vectors.shape[1]
-        measured_width = measured.vectors.shape[1]
-        why = f"{measured_width} dimensions, committed {committed_width}"
-        return CheckResult(name=name, state=State.ENCODER, why=why)
-    same_platform = committed.platform == measured.platform
-    tolerance = GOLDEN_SAME_PLATFORM if same_platform else GOLDEN_ACROSS_PLATFORMS
-    moves = np.abs(directions(committed.vectors) - directions(measured.vectors))
-    distance = float(moves.max(initial=0.0))
-    state = State.AGREES if distance <= tolerance else State.ENCODER
-    why = f"{distance:.1e}, tolerance {tolerance:g}"
-    if committed.key != measured.key:
-        state = State.ENCODER
-        why = f"other weights, tokenizer, modules or settings; {why}"
-    return CheckResult(
-        name=name, state=state, why=why, distance=distance, tolerance=tolerance
-    )

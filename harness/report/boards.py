@@ -24,6 +24,11 @@ from harness.report.table import (
     ShownRow,
     ShownTable,
 )
+from harness.results.differences import (
+    ITEMS_OF_SEED_0,
+    SIGNIFICANCE_LEVEL,
+    differences_of_rows,
+)
 from harness.results.encoder_sizes import EncoderSize
 from harness.results.folder import ResultsFolder
 from harness.results.index import Results, Value, average, encoder_of_method
@@ -76,7 +81,7 @@ def seven_tasks(
         scoring: How the tasks are scored.
         folder: The results.
         encoder: The encoder of all methods. A row is marked as tied with the one above
-            if the stored comparisons of the encoder were made with the same averages.
+            if the stored differences of all neighbours are of the same averages.
     """
     columns: dict[str, Sequence[tuple[str, ScorePath]]] = {
         label: [(task, scoring.path)] for label, task in scoring.tasks_by_label.items()
@@ -88,12 +93,17 @@ def seven_tasks(
         for method, values in rows.items()
         if values[-1].mean is not None
     }
-    compared = folder.comparisons.get(f"{encoder}.{scoring.id}")
-    tied: set[str] = set()
+    stored = folder.differences if encoder else {}
+    differences = differences_of_rows(averages, scoring, stored)
+    tied = {
+        difference.contrast.second
+        for difference in differences
+        if (difference.p_holm or 0.0) > SIGNIFICANCE_LEVEL
+    }
     remark = NOT_COMPARED if encoder and len(averages) > 1 else ""
-    if compared is not None and compared.hold_for(averages):
-        tied = compared.indistinguishable
-        remark = SEEDS_COMPARED if compared.over_seeds else SEED_0_COMPARED
+    if differences:
+        is_of_seed_0 = any(each.by == ITEMS_OF_SEED_0 for each in differences)
+        remark = SEED_0_COMPARED if is_of_seed_0 else SEEDS_COMPARED
     text = "SentEval text" if scoring.text == "senteval" else "raw text"
     return _board(
         scoring.id,

@@ -22,8 +22,8 @@ from harness.report.sentences import (
 )
 from harness.report.table import MISSING_NUMBER, ShownCell, ShownTable, table_of
 from harness.results import published
-from harness.results.claim_tests import AVERAGE, ClaimOutcome, ClaimResult, Finding
-from harness.results.claims import Claim
+from harness.results.claims import AVERAGE, Claim, ClaimResult, Finding
+from harness.results.differences import Outcome
 from harness.results.encoder_sizes import EncoderSize
 from harness.results.folder import ResultsFolder
 from harness.results.index import NOT_MEASURED, CellName, value
@@ -33,12 +33,12 @@ from harness.results.scorings import TASK_LABELS
 CLAIMS_PAGE = "replication-in-miniature.md"
 # What pages say of an outcome; the claimed row is `higher` or `lower` in the records.
 OUTCOME_WORDS = {
-    ClaimOutcome.HIGHER: "as claimed",
-    ClaimOutcome.LOWER: "opposite",
-    ClaimOutcome.UNDECIDED: "undecided",
-    ClaimOutcome.NOT_MEASURED: NOT_MEASURED,
+    Outcome.HIGHER: "as claimed",
+    Outcome.LOWER: "opposite",
+    Outcome.UNDECIDED: "undecided",
+    Outcome.NOT_MEASURED: NOT_MEASURED,
 }
-DECISIONS = (ClaimOutcome.HIGHER, ClaimOutcome.LOWER, ClaimOutcome.UNDECIDED)
+DECISIONS = (Outcome.HIGHER, Outcome.LOWER, Outcome.UNDECIDED)
 LEAST_P = 0.001  # that a table prints
 OVERVIEW_HEAD = (
     "id",
@@ -115,7 +115,7 @@ def claims_by_size(
     largest_first = list(EncoderSize)
     for result in results:
         title = "Not measured"
-        if result.outcome != ClaimOutcome.NOT_MEASURED:
+        if result.outcome != Outcome.NOT_MEASURED:
             encoder_sizes = [sizes[base_name(name)] for name in result.claim.encoders]
             title = max(encoder_sizes, key=largest_first.index).heading
         groups[title].append(result)
@@ -135,7 +135,7 @@ def outcomes_in_words(results: Iterable[ClaimResult]) -> str:
     return _counts_in_words(Counter(result.outcome for result in results))
 
 
-def _counts_in_words(counts: Counter[ClaimOutcome]) -> str:
+def _counts_in_words(counts: Counter[Outcome]) -> str:
     """The count of each outcome; `not measured` only if there are any."""
     return ", ".join(
         f"{counts[outcome]} {word}"
@@ -146,12 +146,12 @@ def _counts_in_words(counts: Counter[ClaimOutcome]) -> str:
 
 def _group(title: str, results: Sequence[ClaimResult]) -> dict[str, Any]:
     """What the template says of the claims of encoders of one size."""
-    by_task: Counter[ClaimOutcome] = Counter()
+    by_task: Counter[Outcome] = Counter()
     by_sentence: dict[str, list[ClaimResult]] = {}
     for result in results:
         by_task.update(result.outcomes)
-        if result.claim.part_of:
-            by_sentence.setdefault(result.claim.part_of, []).append(result)
+        if result.claim.entry.part_of:
+            by_sentence.setdefault(result.claim.entry.part_of, []).append(result)
     parts = []
     for sentence, claims in by_sentence.items():
         verb = "is part" if len(claims) == 1 else "are parts"
@@ -175,7 +175,7 @@ def _overview_row(result: ClaimResult) -> list[object]:
     counts = [result.outcomes.count(outcome) for outcome in OUTCOME_WORDS]
     return [
         _link(result),
-        claim.claim,
+        claim.entry.claim,
         _encoders(claim),
         ShownCell(
             f"{claim.table.paper}, {claim.table.table}",
@@ -183,7 +183,7 @@ def _overview_row(result: ClaimResult) -> list[object]:
         ),
         *counts,
         len(result.findings),
-        result.in_paper if claim.better.values else MISSING_NUMBER,
+        result.in_paper if claim.is_printed else MISSING_NUMBER,
         ShownCell(OUTCOME_WORDS[result.outcome], bold=True),
     ]
 
@@ -217,9 +217,9 @@ def _effect(finding: Finding | None) -> str:
     published_effect = MISSING_NUMBER
     if finding.claimed is not None:
         published_effect = signed(finding.claimed)
-    measured = OUTCOME_WORDS[finding.decision.outcome]
-    if finding.decision.difference is not None:
-        measured = signed(finding.decision.difference)
+    measured = OUTCOME_WORDS[finding.difference.outcome]
+    if finding.difference.points is not None:
+        measured = signed(finding.difference.points)
     return f"{published_effect}, {measured}"
 
 
@@ -249,7 +249,7 @@ def _section(result: ClaimResult) -> dict[str, Any]:
         "outcome": OUTCOME_WORDS[result.outcome],
         "tasks": number_of(len(result.findings), "task"),
         "counts": ", ".join(counts),
-        "in_paper": result.in_paper if claim.better.values else "",
+        "in_paper": result.in_paper if claim.is_printed else "",
         "table": table_of(
             FINDING_HEAD, [_finding_row(finding) for finding in result.all_findings]
         ),
@@ -262,14 +262,11 @@ def _finding_row(finding: Finding) -> list[str]:
     if finding.published is not None and finding.claimed is not None:
         better, worse = finding.published
         printed = [f"{better:.2f}", f"{worse:.2f}", signed(finding.claimed)]
-    decision = finding.decision
-    difference = ""
-    if decision.difference is not None:
-        difference = signed(decision.difference)
+    tested = finding.difference
+    difference = "" if tested.points is None else signed(tested.points)
     interval = ""
-    if decision.interval is not None:
-        low, high = decision.interval
-        interval = f"{signed(low)} to {signed(high)}"
+    if tested.low is not None and tested.high is not None:
+        interval = f"{signed(tested.low)} to {signed(tested.high)}"
     better_score, worse_score = finding.sides
     return [
         finding.label,
@@ -278,9 +275,9 @@ def _finding_row(finding: Finding) -> list[str]:
         str(worse_score),
         difference,
         interval,
-        _p_value(decision.p_holm),
-        OUTCOME_WORDS[decision.outcome],
-        decision.basis,
+        _p_value(tested.p_holm),
+        OUTCOME_WORDS[tested.outcome],
+        tested.by,
     ]
 
 
@@ -294,16 +291,16 @@ def _p_value(p: float | None) -> str:
 def _notes(claim: Claim) -> list[str]:
     """What the test leaves out of the claim, the claim's note, and how its rows differ here."""
     notes = []
-    if claim.part_of:
-        notes.append(f"This is part of {claim.part_of}.")
-    if not claim.of_paper:
+    if claim.entry.part_of:
+        notes.append(f"This is part of {claim.entry.part_of}.")
+    if not claim.entry.of_paper:
         notes.append("No paper claims this of the encoder that was tested.")
-    if claim.conjunction:
+    if claim.entry.conjunction:
         notes.append(
             "It claims every column: it is `as claimed` only if all are, and `opposite` if one is."
         )
-    notes.append(claim.note)
-    for row, method in zip((claim.better, claim.worse), claim.methods, strict=True):
+    notes.append(claim.entry.note)
+    for row, method in zip(claim.rows, claim.methods, strict=True):
         in_paper, here = _posts(row.method or method), _posts(method)
         if in_paper != here:
             notes.append(

@@ -16,7 +16,7 @@ from harness.report.sentences import metric_in_words, number_of
 from harness.report.standings import count_standings
 from harness.report.table import MISSING_NUMBER, ShownCell, ShownTable, row_of, table_of
 from harness.results import published
-from harness.results.claim_tests import ClaimOutcome
+from harness.results.differences import Outcome
 from harness.results.folder import ResultsFolder
 from harness.results.index import DIGEST_DIGITS_SHOWN, encoder_of_method
 from harness.results.reproduction import Reproduction, count
@@ -157,7 +157,7 @@ def _tallies(folder: ResultsFolder) -> Iterator[tuple[str, str, str]]:
     tested = [
         result
         for result in folder.claim_results
-        if result.outcome != ClaimOutcome.NOT_MEASURED
+        if result.outcome != Outcome.NOT_MEASURED
     ]
     for title, group in claims_by_size(tested, folder.encoder_sizes).items():
         size = f"{title[0].lower()}{title[1:]}"

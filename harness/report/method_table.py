@@ -26,8 +26,8 @@ from harness.report.table import (
     table_of,
 )
 from harness.results import published
-from harness.results.bootstrap import SIGNIFICANCE_LEVEL
-from harness.results.claim_tests import AVERAGE
+from harness.results.claims import AVERAGE
+from harness.results.differences import SIGNIFICANCE_LEVEL
 from harness.results.folder import ResultsFolder
 from harness.results.index import DIGEST_DIGITS_SHOWN, Results, Value, column_value
 from harness.results.published import PublishedCell, score_path

@@ -37,7 +37,7 @@ from harness.report.render import TEMPLATE_FOLDER, templates
 from harness.report.sentences import signed
 from harness.report.table import HEADING, ShownCell, ShownTable, table_of
 from harness.results import published
-from harness.results.claim_tests import ClaimOutcome
+from harness.results.differences import Outcome
 from harness.results.folder import ResultsFolder
 from harness.results.reproduction import count
 from harness.results.scorings import SCORINGS
@@ -64,7 +64,7 @@ def made_from(folder: ResultsFolder, pictures: Mapping[str, Picture]) -> str:
         [picture.made_from for picture in pictures.values()],
         folder.tables,
         folder.claims,
-        folder.intervals,
+        folder.differences,
         folder.references,
         folder.trials,
         folder.rehearsal,
@@ -154,11 +154,11 @@ def _claims(folder: ResultsFolder) -> Iterator[ShownTable]:
             table = result.claim.table
             rows.append(
                 [
-                    result.claim.claim,
+                    result.claim.entry.claim,
                     ShownCell(OUTCOME_WORDS[result.outcome], bold=True),
                     ", ".join(result.claim.encoders),
                     f"{table.paper}, {table.table}",
-                    f"{outcomes[ClaimOutcome.HIGHER]} of {outcomes.total()}",
+                    f"{outcomes[Outcome.HIGHER]} of {outcomes.total()}",
                 ]
             )
         about = f"{encoders_of(group)}: {outcomes_in_words(group)}"

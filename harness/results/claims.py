@@ -1,21 +1,35 @@
-"""Claims of papers that one method is better than another, from `claims.toml`.
+"""Claims of papers that one method is better than another, tested on measured scores.
 
 The file `results/questions/claims.toml` names tables, rows and columns by their ids
-(`ClaimEntry`). When it is read, each id is looked up (`Claim`).
-`harness.results.claim_tests` tests claims.
+(`ClaimEntry`). When it is read, each id is looked up (`Claim`). `claim_result` tests each
+column with the methods of both rows (`Finding`); the outcome of the claim follows from
+its findings (`ClaimResult`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from statistics import fmean
 
 from harness.core.toml import read_typed
-from harness.results.index import encoder_of_method
-from harness.results.intervals import TaskScore
+from harness.registry import Registry
+from harness.results.differences import (
+    SEEDS_ALONE,
+    Contrast,
+    Difference,
+    Differences,
+    Outcome,
+    TaskScore,
+    corrected,
+    measured_difference,
+)
+from harness.results.index import CellName, Results, SeedScores, encoder_of_method
 from harness.results.published import PUBLISHED_SCORES, Column, Row, Table, score_path
+
+AVERAGE = "Avg."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,23 +68,27 @@ class ClaimEntry:
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """A claim with its table, rows, columns and methods, whose ids a `ClaimEntry` has.
+    """A claim with what its ids name.
 
-    It says that `better` is above `worse` in each of the columns. The rows of a claim in
-    words alone have no values.
+    Attributes:
+        entry: The claim as the file has it.
+        table: The published table.
+        rows: The row that is claimed to be better, and the other one. Those of a claim in
+            words alone have no values.
+        methods: The methods that are compared, in the order of the rows.
+        columns: The columns that it is claimed for.
     """
 
-    id: str
-    claim: str
+    entry: ClaimEntry
     table: Table
-    better: Row
-    worse: Row
+    rows: tuple[Row, Row]
     methods: tuple[str, str]
     columns: tuple[Column, ...]
-    note: str
-    part_of: str
-    of_paper: bool = True
-    conjunction: bool = False
+
+    @property
+    def id(self) -> str:
+        """The claim's name."""
+        return self.entry.id
 
     @property
     def encoders(self) -> tuple[str, ...]:
@@ -78,12 +96,16 @@ class Claim:
         encoders = [encoder_of_method(method) for method in self.methods]
         return tuple(dict.fromkeys(encoders))
 
+    @property
+    def is_printed(self) -> bool:
+        """Whether the paper prints numbers for it, and not words alone."""
+        return bool(self.rows[0].values)
+
     def published(self, column: Column) -> tuple[float, float] | None:
-        """The printed numbers of `better` and `worse`, in points; None for a claim in words."""
-        if not self.better.values:
+        """The printed numbers of both rows, in points; None for a claim in words."""
+        if not self.is_printed:
             return None
-        better = self.table.score(self.better, column)
-        worse = self.table.score(self.worse, column)
+        better, worse = (self.table.score(row, column) for row in self.rows)
         return better, worse
 
 
@@ -119,47 +141,37 @@ class Claims:
     def _resolve(self, entry: ClaimEntry) -> Claim:
         """The claim of an entry. Raises ValueError for an unknown name."""
         try:
-            claim = self._look_up_names(entry)
+            table = self.tables[entry.table]
+            rows = {row.id: row for row in table.rows}
+            columns = {column.id: column for column in score_columns(table)}
+            sides = (entry.better, entry.worse)
+            if entry.methods:
+                better, worse = (
+                    rows.get(side) or _row_of_words(side) for side in sides
+                )
+                methods = entry.methods
+            else:
+                better, worse = (rows[side] for side in sides)
+                method_of_row = self.rows.get(entry.table, {})
+                methods = (method_of_row[entry.better], method_of_row[entry.worse])
+            claim = Claim(
+                entry=entry,
+                table=table,
+                rows=(better, worse),
+                methods=methods,
+                columns=tuple(columns[name] for name in entry.columns or columns),
+            )
             for column in claim.columns:
                 claim.published(column)  # raises for a row without a number in it
         except LookupError as error:
             raise ValueError(
                 f"claim {entry.id}: {error} is no such table, row or column"
             ) from None
-        aggregations = {claim.better.aggregation, claim.worse.aggregation}
-        if aggregations - {None, claim.table.aggregation}:
+        if {better.aggregation, worse.aggregation} - {None, table.aggregation}:
             raise ValueError(
                 f"claim {entry.id}: a row has another aggregation than its table"
             )
         return claim
-
-    def _look_up_names(self, entry: ClaimEntry) -> Claim:
-        """The claim of an entry. Raises LookupError for an unknown table, row or column."""
-        table = self.tables[entry.table]
-        rows = {row.id: row for row in table.rows}
-        columns = {column.id: column for column in score_columns(table)}
-        if entry.methods:
-            better = rows.get(entry.better) or _row_of_words(entry.better)
-            worse = rows.get(entry.worse) or _row_of_words(entry.worse)
-            methods = (entry.methods[0], entry.methods[1])
-        else:
-            better = rows[entry.better]
-            worse = rows[entry.worse]
-            method_of_row = self.rows.get(entry.table, {})
-            methods = (method_of_row[entry.better], method_of_row[entry.worse])
-        return Claim(
-            id=entry.id,
-            claim=entry.claim,
-            table=table,
-            better=better,
-            worse=worse,
-            methods=methods,
-            columns=tuple(columns[name] for name in entry.columns or columns),
-            note=entry.note,
-            part_of=entry.part_of,
-            of_paper=entry.of_paper,
-            conjunction=entry.conjunction,
-        )
 
 
 def _row_of_words(words: str) -> Row:
@@ -179,14 +191,163 @@ def score_of_column(table: Table, column: Column) -> TaskScore:
 
 def score_columns(table: Table) -> tuple[Column, ...]:
     """The columns with scores of a single task. Averages are computed, not read."""
-    columns = []
-    for column in table.columns:
-        metric = column.metric or table.metric
-        if column.task and metric in PUBLISHED_SCORES:
-            columns.append(column)
-    return tuple(columns)
+    return tuple(
+        column
+        for column in table.columns
+        if column.task and (column.metric or table.metric) in PUBLISHED_SCORES
+    )
 
 
 def read_claims(path: Path, tables: Iterable[Table]) -> Claims:
     """The claims of a file. Raises DataError for an unknown, missing or repeated name."""
     return read_typed(Claims, path, tables={table.id: table for table in tables})
+
+
+# Tests
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """A claim on one task, or on the average of its tasks.
+
+    Attributes:
+        label: The heading of the column, or `Avg.`.
+        published: The two printed numbers in points, the row that is claimed to be
+            better first; None for a claim in words alone.
+        sides: The measured scores of both methods, in the same order.
+        difference: Whether the first method is higher or lower.
+    """
+
+    label: str
+    published: tuple[float, float] | None
+    sides: tuple[SeedScores, SeedScores]
+    difference: Difference
+
+    @property
+    def claimed(self) -> float | None:
+        """The published difference; None where the claim is in words alone."""
+        if self.published is None:
+            return None
+        better, worse = self.published
+        return round(better - worse, 9)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClaimResult:
+    """A claim with a finding for each task, and the average where there is one.
+
+    Its outcome is the outcome of more than half of its tasks. A task without a score
+    counts, and the average does not. A conjunction is higher if it is higher on all
+    tasks, and lower if it is lower on one.
+    """
+
+    claim: Claim
+    findings: tuple[Finding, ...]
+    average: Finding | None
+
+    @property
+    def outcomes(self) -> list[Outcome]:
+        """The outcome on each task."""
+        return [finding.difference.outcome for finding in self.findings]
+
+    @property
+    def outcome(self) -> Outcome:
+        """The outcome of the whole claim."""
+        return self._outcome_of(self.outcomes)
+
+    def _outcome_of(self, outcomes: Sequence[Outcome]) -> Outcome:
+        if set(outcomes) == {Outcome.NOT_MEASURED}:
+            return Outcome.NOT_MEASURED
+        if self.claim.entry.conjunction:
+            if Outcome.LOWER in outcomes:
+                return Outcome.LOWER
+            is_on_all = set(outcomes) == {Outcome.HIGHER}
+            return Outcome.HIGHER if is_on_all else Outcome.UNDECIDED
+        for outcome in (Outcome.HIGHER, Outcome.LOWER):
+            if 2 * outcomes.count(outcome) > len(outcomes):
+                return outcome
+        return Outcome.UNDECIDED
+
+    @property
+    def rests_on_seeds_alone(self) -> bool:
+        """Whether it is decided, and would not be without the tests over seeds alone.
+
+        These tests do not take the choice of items into account.
+        """
+        with_items = [
+            Outcome.UNDECIDED
+            if finding.difference.by == SEEDS_ALONE
+            else finding.difference.outcome
+            for finding in self.findings
+        ]
+        is_decided = self.outcome in (Outcome.HIGHER, Outcome.LOWER)
+        return is_decided and self._outcome_of(with_items) != self.outcome
+
+    @property
+    def all_findings(self) -> tuple[Finding, ...]:
+        """The findings, with the average last where there is one."""
+        return self.findings if self.average is None else (*self.findings, self.average)
+
+    @property
+    def cells(self) -> tuple[CellName, ...]:
+        """Method and task of each measured cell that the claim was tested on."""
+        cells: list[CellName] = []
+        for finding in self.findings:
+            cells += finding.difference.contrast.cells
+        return tuple(cells)
+
+    @property
+    def in_paper(self) -> int:
+        """The number of tasks on which the paper's own numbers have the claimed order."""
+        return sum((finding.claimed or 0.0) > 0 for finding in self.findings)
+
+
+def claim_result(
+    claim: Claim, results: Results, registry: Registry, stored: Differences
+) -> ClaimResult:
+    """Every task of a claim, and their average if all have one metric.
+
+    Args:
+        claim: The claim.
+        results: The records.
+        registry: Methods by name.
+        stored: The stored differences.
+    """
+
+    def finding(
+        label: str, published: tuple[float, float] | None, *scores: TaskScore
+    ) -> Finding:
+        contrast = Contrast(*claim.methods, scores)
+        sides = contrast.sides(results, registry)
+        known = stored.get(contrast)
+        return Finding(
+            label=label,
+            published=published,
+            sides=sides,
+            difference=measured_difference(contrast, *sides, known),
+        )
+
+    scores = [score_of_column(claim.table, column) for column in claim.columns]
+    findings = [
+        finding(column.label, claim.published(column), score)
+        for column, score in zip(claim.columns, scores, strict=True)
+    ]
+    average = None
+    if len(findings) > 1 and len({path[0] for _, path in scores}) == 1:
+        printed = [pair for pair in map(claim.published, claim.columns) if pair]
+        means = None
+        if printed:
+            means = (fmean(a for a, _ in printed), fmean(b for _, b in printed))
+        [average] = _corrected([finding(AVERAGE, means, *scores)])
+    return ClaimResult(
+        claim=claim, findings=tuple(_corrected(findings)), average=average
+    )
+
+
+def _corrected(findings: Sequence[Finding]) -> list[Finding]:
+    """Findings with the p of their differences corrected for all of them."""
+    differences = corrected([finding.difference for finding in findings])
+    return [
+        replace(finding, difference=difference)
+        for finding, difference in zip(findings, differences, strict=True)
+    ]

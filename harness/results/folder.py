@@ -20,15 +20,13 @@ from harness.core.types import Record
 from harness.registry import Registry, load_registry
 from harness.results import conformance
 from harness.results.causes import Causes, read_causes
-from harness.results.claim_tests import ClaimResult, ClaimTests
-from harness.results.claims import Claims, read_claims
-from harness.results.comparisons import Comparisons, read_comparisons
+from harness.results.claims import ClaimResult, Claims, claim_result, read_claims
 from harness.results.diagnosis import Diagnosis, diagnose
+from harness.results.differences import Differences, read_differences
 from harness.results.effects import Effect, measured_effects, measured_scores
 from harness.results.encoder_sizes import EncoderSize, sizes_of_encoders
 from harness.results.explain import Explanation, explain, protocol_of_task
 from harness.results.index import CellName, Results
-from harness.results.intervals import Intervals, read_intervals
 from harness.results.layout import (
     QUESTIONS,
     REHEARSAL,
@@ -256,31 +254,24 @@ class ResultsFolder:
         return tuple(cells)
 
     @cached_property
-    def intervals(self) -> Intervals:
-        """The stored intervals of the differences that claims rest on."""
-        return read_intervals(self.path)
-
-    @cached_property
-    def claim_tests(self) -> ClaimTests:
-        """The tests of claims on the records."""
-        return ClaimTests(self.records, self.registry, self.intervals)
+    def differences(self) -> Differences:
+        """The stored differences of methods, which claims and ties of tables rest on."""
+        return read_differences(self.path)
 
     @cached_property
     def claim_results(self) -> tuple[ClaimResult, ...]:
         """Every claim, tested; none where none are written."""
         if self.claims is None:
             return ()
-        return tuple(self.claim_tests.test(claim) for claim in self.claims.resolved)
+        return tuple(
+            claim_result(claim, self.records, self.registry, self.differences)
+            for claim in self.claims.resolved
+        )
 
     @cached_property
     def encoder_sizes(self) -> Mapping[str, EncoderSize]:
         """The size of every measured encoder against the papers' encoders."""
         return sizes_of_encoders(self.records, self.registry)
-
-    @cached_property
-    def comparisons(self) -> Mapping[str, Comparisons]:
-        """The stored comparisons of neighbouring rows, by the name of their table."""
-        return read_comparisons(self.path)
 
     @cached_property
     def compared_references(self) -> tuple[conformance.ComparedReference, ...]:

@@ -40,6 +40,11 @@ class Scoring:
         return f"{base}.senteval" if self.text == "senteval" else base
 
     @property
+    def task_scores(self) -> tuple[tuple[str, ScorePath], ...]:
+        """Task and path of the seven scores."""
+        return tuple((self.task(task), self.path) for task in SEVEN)
+
+    @property
     def tasks_by_label(self) -> Mapping[str, str]:
         """The seven tasks by the headings of their columns."""
         return {label: self.task(task) for task, label in TASK_LABELS.items()}

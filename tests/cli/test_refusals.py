@@ -12,7 +12,7 @@ from harness.assets.catalogue import CATALOGUE_FILE, Catalogue
 from harness.core import hardware
 from harness.core.errors import DataError, UsageError
 from harness.core.toml import read_typed
-from harness.gate.rules import read_rules
+from harness.gate.check import read_rules
 from harness.registry import load_registry
 from harness.results.conformance import read_reference
 from harness.results.published_tables import load_tables

@@ -1,11 +1,12 @@
 """What a run says: its scores beside published numbers, what moved, what did not run."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from committed import TABLES
-from fakes import made_record, results_of
+from fakes import made_record
 
 from harness.assets.places import Places
 from harness.cli.run import promote
@@ -22,19 +23,22 @@ from harness.cli.summary import (
 )
 from harness.evaluation.run import Outcome, RunContext, execute
 from harness.evaluation.select import planned_cells
-from harness.gate.outcome import CheckResult, State
+from harness.gate.check import Check, State
 from harness.registry import load_registry
 from harness.report.papers import printed_number
 from harness.resolve import Resolver
-from harness.results.comparisons import (
-    Comparisons,
-    Neighbours,
-    read_comparisons,
-    write_comparisons,
+from harness.results.differences import (
+    ITEMS,
+    Contrast,
+    Difference,
+    neighbours,
+    read_differences,
+    write_differences,
 )
 from harness.results.folder import ResultsFolder
 from harness.results.records import Cell
 from harness.results.reproduction import LOW_COVERAGE
+from harness.results.scorings import SIMCSE
 from harness.results.store import Store
 from harness.tasks.loader import TaskLoader
 
@@ -161,9 +165,9 @@ def test_what_did_not_run_is_counted_by_what_would_get_it():
 
 
 def test_what_moved_is_named_and_what_has_no_record_is_counted(tmp_path):
-    agrees = CheckResult(name="a", state=State.AGREES, why="")
-    moved = CheckResult(name="b", state=State.UNKNOWN, why="0.5000 points")
-    new = CheckResult(name="c", state=State.NO_BASELINE, why="")
+    agrees = Check(name="a", state=State.AGREES, why="")
+    moved = Check(name="b", state=State.UNKNOWN, why="0.5000 points")
+    new = Check(name="c", state=State.NO_BASELINE, why="")
     assert lines_of_moves([agrees, moved, new], tmp_path) == [
         f"1 of 2 agree with {tmp_path}/records",
         "1 have no committed record to agree with (--update makes them)",
@@ -171,19 +175,33 @@ def test_what_moved_is_named_and_what_has_no_record_is_counted(tmp_path):
     ]
 
 
-@pytest.mark.parametrize("measured", ["ab", "a"])
-def test_a_partial_run_replaces_no_wider_comparison_of_rows_that_are_there(
-    measured, tmp_path
-):
+def test_a_partial_run_keeps_the_committed_differences_of_neighbours_alone(tmp_path):
     old, new = (ResultsFolder(tmp_path / name) for name in ("old", "new"))
-    pair = (Neighbours("a", "b", 0.0, 1.0, 0.5, 0.5),)
-    for folder, rows in ((old, "ab"), (new, "a")):
-        write_comparisons(
-            folder.path, Comparisons("e", "p", 9, 0, dict.fromkeys(rows, 1.0), pair)
+    averages = {"glove-mini.mean+sn@target": 70.0, "glove-mini.mean": 60.0}
+    records = [
+        made_record(
+            method,
+            task,
+            {"spearman": {"all": points}},
+            identity=old.registry.parse(method).identity,
         )
-    old.records = results_of(*(made_record(method, "t", {}) for method in measured))
-    promote([], new, old)
-    assert "".join(read_comparisons(old.path)["e.p"].averages) == measured
+        for method, points in averages.items()
+        for task, _ in SIMCSE.task_scores
+    ]
+    [pair] = neighbours(averages, SIMCSE)
+    reverse = Contrast(pair.second, pair.first, pair.scores)
+    known = {
+        contrast: Difference(
+            contrast=contrast, points=10.0, low=9.0, high=11.0, p=0.5, by=ITEMS
+        )
+        for contrast in (pair, reverse)
+    }
+    write_differences(old.path, known)
+    promote(records, new, old)
+    assert read_differences(old.path) == {pair: known[pair]}
+    write_differences(new.path, {pair: replace(known[pair], p=0.01)})
+    promote([], ResultsFolder(new.path), ResultsFolder(old.path))
+    assert read_differences(old.path)[pair].p == 0.01
 
 
 # The coverage of word vectors

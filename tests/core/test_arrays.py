@@ -3,7 +3,7 @@ import pytest
 from jaxtyping import TypeCheckError
 
 from harness.core.arrays import read_only, read_only_view
-from harness.results.bootstrap import compare_resamples
+from harness.evaluation.bootstrap import compare_resamples
 from harness.transforms.affine import Affine
 
 # What loads every module that annotates a shape, short of those that import torch.

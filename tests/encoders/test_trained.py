@@ -26,7 +26,7 @@ from harness.encoders.transformer import TransformerConfig
 from harness.evaluation.plan import make_plan
 from harness.evaluation.run import RunContext, execute
 from harness.evaluation.select import is_embedded, planned_cells
-from harness.gate.quick_set import make_golden_vectors
+from harness.gate.promote import make_golden_vectors
 from harness.registry import load_registry
 from harness.results.store import Store
 from harness.transforms.pooling import MEAN

@@ -161,9 +161,9 @@ def _contrast(
     if contrast.difference is None or too_few:
         return contrast
     on = [[task, list(path)] for task, path in cells]
-    wanted = {"better": methods[0], "worse": methods[1], "scores": on}
-    for stored in results.intervals:
-        shift = contrast.difference - stored["difference"]
+    wanted = {"first": methods[0], "second": methods[1], "scores": on}
+    for stored in results.differences:
+        shift = contrast.difference - stored["points"]
         if stored["contrast"] == wanted and abs(shift) <= (0.1 if seeded else 0.01):
             interval, p = _shifted(stored, shift)
             return replace(contrast, interval=interval, p=p)
@@ -180,7 +180,7 @@ def _shifted(stored: Fields, shift: float) -> tuple[tuple[float, float], float]:
     if abs(shift) <= 0.01:
         return (low, high), p
     error = (high - low) / (2 * stats.norm.ppf(0.975))
-    moved = 2 * float(stats.norm.sf(abs(stored["difference"] + shift) / error))
+    moved = 2 * float(stats.norm.sf(abs(stored["points"] + shift) / error))
     return (low + shift, high + shift), max(p, moved)
 
 

@@ -70,14 +70,16 @@ def mean_over_tasks(tasks: Sequence[Scores]) -> Scores:
 
 class Results:
     """A results folder: its records by method and task, its published tables by id,
-    and the intervals that are stored for claims."""
+    and the differences that are stored for claims."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.records = read_records(folder)
         files = sorted((folder / "papers").glob("*.toml"))
         self.published = {p.stem: {"id": p.stem, **content(p)} for p in files}
-        self.intervals = content(folder / "records" / "claims.json")["intervals"]
+        self.differences = content(folder / "records" / "differences.json")[
+            "differences"
+        ]
         self._scores: dict[tuple[str, str, ScorePath], Scores] = {}
 
     @cached_property

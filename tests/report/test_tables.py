@@ -18,8 +18,8 @@ from harness.report.front import missing, tallies
 from harness.report.leaderboard import encoder_page, leaderboard
 from harness.report.pages import conformance_page, traps_page
 from harness.report.papers import EVIDENCE_MARKS, VERDICT_MARKS, paper_page
-from harness.results.comparisons import Comparisons, Neighbours
 from harness.results.conformance import Reference, ReferenceCell, ReferenceScore
+from harness.results.differences import ITEMS_OF_SEED_0, Difference, neighbours
 from harness.results.index import Results
 from harness.results.published import EVIDENCE
 from harness.results.published_tables import load_table
@@ -246,16 +246,13 @@ def test_leaderboard_is_golden(approved, folder):
         stray,
         undefined,
     ]
-    neighbours = (
-        Neighbours(CENTRED, CLS, -5.0, -4.0, p=0.001, p_holm=0.002),
-        Neighbours(CLS, PLAIN, -0.3, 0.1, p=0.3, p_holm=0.3),
-    )
-    averages = {CENTRED: 68.0, CLS: 63.1, PLAIN: 63.0}
-    stored = Comparisons(
-        "fake", SIMCSE.id, 100, seed=0, averages=averages, rows=neighbours
-    )
+    pairs = neighbours({CENTRED: 68.0, CLS: 63.1, PLAIN: 63.0}, SIMCSE)
+    stored = {
+        contrast: Difference(contrast=contrast, points=points, p=p, by=ITEMS_OF_SEED_0)
+        for (contrast, points), p in zip(pairs.items(), (0.001, 0.3), strict=True)
+    }
     measured_folder = results_folder(Path(), REGISTRY, in_order(records))
-    measured_folder.comparisons = {stored.name: stored}
+    measured_folder.differences = stored
     page = leaderboard(measured_folder) + encoder_page("fake", measured_folder)
     assert page == approved(GOLDEN / "leaderboard.md")
 

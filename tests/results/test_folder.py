@@ -24,7 +24,7 @@ def test_a_run_has_its_own_records_and_the_tables_claims_and_questions_of_the_pa
     assert run.table("sif.t1").id == "sif.t1"
     assert run.claims is not None
     assert run.traps
-    assert (run.records.by_cell, run.intervals, run.comparisons) == ({}, {}, {})
+    assert (run.records.by_cell, run.differences) == ({}, {})
     with pytest.raises(UsageError, match="did you mean"):
         run.cell("sif.t1/glove-w/sts12")
 

@@ -1,4 +1,4 @@
-"""The quick set: the cells that are measured for a check, and promoted to committed results.
+"""The quick set as a run measures it, what did not run, and what becomes the baseline.
 
 Three things of a run are promoted: records, similarities of pairs, and the golden vectors
 of encoders.
@@ -6,33 +6,38 @@ of encoders.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from harness.assets.places import Places
-from harness.core.arrays import Float
-from harness.core.errors import DataError, HarnessError, UsageError
-from harness.core.files import write_atomically
+from harness.core.errors import HarnessError, UsageError
+from harness.core.files import rewrite, write_atomically
 from harness.core.interfaces import EncoderConfig, Trained
 from harness.evaluation.run import Outcome
 from harness.evaluation.select import PlannedCell, by_encoder
-from harness.gate.failures import golden_failure, note_failures
-from harness.gate.golden_vectors import (
+from harness.gate.check import (
+    FAILURES_FILE,
+    State,
     check_encoder,
+    committed_similarities,
+    golden_failure,
+    read_failures,
+    read_rules,
+)
+from harness.gate.golden_vectors import (
     encode_golden_sentences,
     golden_name,
     golden_path,
     read_golden_vectors,
     write_golden_vectors,
 )
-from harness.gate.outcome import State
-from harness.gate.rules import read_rules
 from harness.registry import Registry, look_up
 from harness.results.layout import GATE
 from harness.results.records import Cell
-from harness.results.store import Store, read_similarities, sidecar_metadata
+from harness.results.store import Store, sidecar_metadata
 
 # Two similarities that differ by at most this are the same: encoders repeat their
 # coordinates to 4e-7, and post-processors may enlarge that difference.
@@ -86,6 +91,48 @@ def make_golden_vectors(
         note_failures(results, {golden_failure(name): failure})
 
 
+# What did not run
+
+
+def note_outcomes(
+    results: Path, outcomes: Iterable[Outcome], unreached: Iterable[Cell] = ()
+) -> None:
+    """Note which cells did not run, and which cells an interrupted run never reached.
+
+    The note of an earlier run on a cell that now ran is removed. Wrong usage leaves no
+    note.
+    """
+    reasons = {
+        str(outcome.cell): outcome.message
+        for outcome in outcomes
+        if outcome.exit_status != UsageError.exit_status
+    }
+    for cell in unreached:
+        reasons[str(cell)] = "the last run ended before it"
+    note_failures(results, reasons)
+
+
+def note_failures(results: Path, reasons: Mapping[str, str]) -> None:
+    """Note a reason for each name; an empty one says that it ran, and removes an older reason.
+
+    Other processes may note reasons at the same time: the file is read again while it is
+    locked, so that theirs stay.
+    """
+
+    def merged() -> dict[str, str]:
+        every = {**read_failures(results), **reasons}
+        return {name: reason for name, reason in every.items() if reason}
+
+    def content() -> bytes:
+        return f"{json.dumps(merged(), indent=1)}\n".encode()
+
+    if merged() != read_failures(results):
+        rewrite(results / FAILURES_FILE, content)
+
+
+# The baseline
+
+
 def promote_run(outcomes: Iterable[Outcome], runs: Path, committed: Path) -> int:
     """Copy records, similarities and golden vectors of a run to the committed results.
 
@@ -104,63 +151,32 @@ def promote_run(outcomes: Iterable[Outcome], runs: Path, committed: Path) -> int
     for cell in records:
         changed += promote_similarities(cell, runs, committed)
     for encoder in sorted({golden_name(cell.method) for cell in records}):
-        changed += _promote_golden_vectors(encoder, runs, committed)
+        known = read_golden_vectors(committed, encoder)
+        measured = read_golden_vectors(runs, encoder)
+        if measured is None:
+            continue
+        if known is None or check_encoder(known, measured).state is not State.AGREES:
+            write_golden_vectors(committed, measured)
+            changed += 1
     return changed
-
-
-def _promote_golden_vectors(encoder: str, runs: Path, committed: Path) -> bool:
-    """Copy an encoder's golden vectors from a run, unless the committed ones agree.
-
-    Returns whether they were copied.
-    """
-    measured = read_golden_vectors(runs, encoder)
-    if measured is None:
-        return False
-    committed_vectors = read_golden_vectors(committed, encoder)
-    if committed_vectors is not None:
-        check = check_encoder(committed_vectors, measured)
-        if check.state is State.AGREES:
-            return False
-    write_golden_vectors(committed, measured)
-    return True
 
 
 def promote_similarities(cell: Cell, runs: Path, committed: Path) -> bool:
     """Copy a cell's similarities from a run, unless the committed ones agree.
 
-    Returns whether they were copied.
+    They agree if none differs by more than `SAME_SIMILARITY`, and both were measured from
+    the same inputs, by whatever code. Returns whether they were copied.
     """
     source = Store(runs).path(cell).with_suffix(".safetensors")
     target = Store(committed).quick_path(cell)
     measured = Store(runs).cosines(cell)
     if measured is None:
         return False
-    committed_cosines = committed_similarities(Store(committed), cell)
-    are_same = _are_same(committed_cosines, measured)
-    if are_same and _metadata_of_inputs(source) == _metadata_of_inputs(target):
-        return False
+    known = committed_similarities(Store(committed), cell)
+    if known is not None and known.shape == measured.shape:
+        move = np.abs(known - measured).max(initial=0.0)
+        old, new = ({**sidecar_metadata(p), "code": ""} for p in (target, source))
+        if move <= SAME_SIMILARITY and old == new:
+            return False
     write_atomically(target, source.read_bytes())
     return True
-
-
-def _are_same(
-    committed: Float[np.ndarray, " P"] | None, measured: Float[np.ndarray, " P"]
-) -> bool:
-    """Whether no similarity differs by more than `SAME_SIMILARITY`."""
-    if committed is None or committed.shape != measured.shape:
-        return False
-    largest_difference = np.abs(committed - measured).max(initial=0.0)
-    return bool(largest_difference <= SAME_SIMILARITY)
-
-
-def _metadata_of_inputs(sidecar: Path) -> dict[str, str]:
-    """The metadata of similarities without the digest of the code that measured them."""
-    return {**sidecar_metadata(sidecar), "code": ""}
-
-
-def committed_similarities(store: Store, cell: Cell) -> Float[np.ndarray, " P"] | None:
-    """The committed similarities of a cell; None where there are none, or the file is damaged."""
-    try:
-        return read_similarities(store.quick_path(cell), cell)
-    except DataError:
-        return None

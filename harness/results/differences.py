@@ -1,0 +1,303 @@
+"""Differences of two methods' scores: `A minus B`, with a 95 % interval and a p.
+
+Claims, ties of tables and `harness table --test` compare two methods by one score, or by
+the mean of several (`Contrast`). A `Difference` says how far apart they are and how that
+was tested. Its bootstrap takes long (`harness.evaluation.compare`), so a run computes and
+stores it, and commands that read results take it from the file; without one, scores over
+seeds are compared by Welch's test. Differences that answer one question are corrected
+together, by Holm's procedure.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from enum import StrEnum
+from itertools import pairwise, product
+from pathlib import Path
+from statistics import NormalDist
+
+import numpy as np
+
+from harness.core.json_text import write_json
+from harness.core.scores import ScorePath
+from harness.core.toml import read_typed
+from harness.registry import Registry
+from harness.results.index import (
+    NOT_MEASURED,
+    CellName,
+    Results,
+    SeedScores,
+    mean_over_tasks,
+)
+from harness.results.layout import RECORDS
+from harness.results.reproduction import seed_scores
+from harness.results.scorings import Scoring
+from harness.results.verdict import TOLERANCES, CellState, welch_test
+
+SIGNIFICANCE_LEVEL = 0.05  # of tests: methods differ if p is at most this
+
+# Points by which a difference may have moved since it was stored. For methods with seeds
+# it is more, since fits round differently on another processor, where five seeds act like
+# another five: their means moved by 0.08 at most.
+SAME_DIFFERENCE = 0.01
+SAME_DIFFERENCE_REFITTED = 0.1
+
+# What was resampled by the bootstrap (`Difference.by`).
+ITEMS = "items"
+SEEDS_AND_ITEMS = "seeds and items"
+ITEMS_OF_SEED_0 = "items of seed 0"  # the difference itself is of the means over seeds
+ITEMS_AND_NORMAL_P = "items, normal p"  # p is a normal distribution's with the interval
+# Without a bootstrap: Welch's test, which leaves out the choice of items, or no test.
+SEEDS_ALONE = "seeds alone"
+NO_INTERVAL = "no interval"
+# For these a run computes the bootstrap.
+WITHOUT_BOOTSTRAP = (SEEDS_ALONE, ITEMS_AND_NORMAL_P, NO_INTERVAL)
+
+# A task, and the path of a score in its records: `("sts12", ("spearman", "all"))`.
+TaskScore = tuple[str, ScorePath]
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """Two methods on one score, or on the mean of several."""
+
+    first: str
+    second: str
+    scores: tuple[TaskScore, ...]
+
+    @property
+    def methods(self) -> tuple[str, str]:
+        """Both methods."""
+        return self.first, self.second
+
+    @property
+    def cells(self) -> tuple[CellName, ...]:
+        """Method and task of each measured cell that it compares."""
+        return tuple(product(self.methods, [task for task, _ in self.scores]))
+
+    def sides(
+        self, results: Results, registry: Registry
+    ) -> tuple[SeedScores, SeedScores]:
+        """The scores of both methods by seed."""
+        first, second = (
+            mean_over_tasks(
+                [
+                    seed_scores(method, task, path, results, registry)
+                    for task, path in self.scores
+                ]
+            )
+            for method in self.methods
+        )
+        return first, second
+
+
+class Outcome(StrEnum):
+    """Whether the first of two methods is higher or lower than the second."""
+
+    HIGHER = "higher"
+    LOWER = "lower"
+    UNDECIDED = "undecided"
+    NOT_MEASURED = NOT_MEASURED
+
+
+@dataclass(frozen=True, kw_only=True)
+class Difference:
+    """The first method's score minus the second's, and its test.
+
+    Attributes:
+        contrast: The methods and scores.
+        points: The difference in points; None where a score is missing or undefined.
+        low: The lower end of its 95 % interval; None without a test.
+        high: The upper end; None without a test.
+        p: The two-sided p of no difference; None without a test.
+        by: What was resampled, or why there is no test; empty where a method was not
+            measured.
+        p_holm: p corrected for the tests that answer the same question.
+    """
+
+    contrast: Contrast
+    points: float | None = None
+    low: float | None = None
+    high: float | None = None
+    p: float | None = None
+    by: str = ""
+    p_holm: float | None = None
+
+    @property
+    def outcome(self) -> Outcome:
+        """Whether the first method is higher or lower, by the corrected p."""
+        if not self.by:
+            return Outcome.NOT_MEASURED
+        is_certain = self.p_holm is not None and self.p_holm <= SIGNIFICANCE_LEVEL
+        if not is_certain or not self.points:
+            return Outcome.UNDECIDED
+        return Outcome.HIGHER if self.points > 0 else Outcome.LOWER
+
+    def is_of(self, points: float) -> bool:
+        """Whether it was tested for this difference, in points."""
+        return self.points is not None and abs(points - self.points) <= SAME_DIFFERENCE
+
+
+def measured_difference(
+    contrast: Contrast,
+    first: SeedScores,
+    second: SeedScores,
+    stored: Difference | None = None,
+) -> Difference:
+    """The difference of measured scores, by one test.
+
+    The stored difference is taken if it is of these scores. Otherwise, if a side has
+    seeds, Welch's test over the seeds is made, which does not take the choice of items
+    into account. Otherwise there is no test.
+
+    Args:
+        contrast: The methods and scores.
+        first: The scores of the first method by seed.
+        second: The scores of the second method by seed.
+        stored: The stored difference of the contrast; None without one.
+    """
+    if not first.scores or not second.scores:
+        return Difference(contrast=contrast)
+    first_mean, second_mean = first.value.mean, second.value.mean
+    if first_mean is None or second_mean is None:
+        return Difference(contrast=contrast, by=CellState.UNDEFINED)
+    points = round(first_mean - second_mean, 9)
+    untested = Difference(contrast=contrast, points=points, by=NO_INTERVAL)
+    seeded_sides = [side for side in (first, second) if side.seeded]
+    if any(len(side.scores) < TOLERANCES.seeds for side in seeded_sides):
+        return replace(untested, by=CellState.TOO_FEW_SEEDS)
+    if stored is not None and stored.points is not None:
+        allowed_move = SAME_DIFFERENCE_REFITTED if seeded_sides else SAME_DIFFERENCE
+        if abs(points - stored.points) <= allowed_move:
+            return _moved_to(points, stored)
+    if not seeded_sides:
+        return untested
+    # A side without seeds does not vary, and is left out.
+    samples = [(side.value.sd or 0.0, len(side.scores)) for side in seeded_sides]
+    welch = welch_test(points, *samples)
+    return replace(
+        untested,
+        low=points - welch.half,
+        high=points + welch.half,
+        p=welch.p,
+        by=SEEDS_ALONE,
+    )
+
+
+def _moved_to(points: float, stored: Difference) -> Difference:
+    """A stored difference, with its interval shifted to where another fit moved the seeds.
+
+    Its p is the larger one of the stored p and of the p of a normal distribution with
+    the shifted interval.
+    """
+    low, high, p = stored.low, stored.high, stored.p
+    shift = points - (stored.points or 0.0)
+    is_same = abs(shift) <= SAME_DIFFERENCE
+    if is_same or low is None or high is None or p is None:
+        return replace(stored, points=points)
+    deviation = (high - low) / (2 * NormalDist().inv_cdf(0.975))
+    if deviation > 0:
+        p = max(p, math.erfc(abs(points) / deviation / math.sqrt(2)))
+    return replace(stored, points=points, low=low + shift, high=high + shift, p=p)
+
+
+# Several tests
+
+
+def corrected(differences: Sequence[Difference]) -> list[Difference]:
+    """The differences that answer one question, with p corrected by Holm's procedure."""
+    adjusted = iter(holm([d.p for d in differences if d.p is not None]))
+    return [
+        d if d.p is None else replace(d, p_holm=next(adjusted)) for d in differences
+    ]
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Holm's step-down adjustment of p-values, in the order of the arguments.
+
+    The smallest of m values is multiplied by m, the next by m - 1, and so on. An adjusted
+    value is at least as large as the adjusted value of each smaller p, and at most 1. It
+    is compared with the level of the test.
+    """
+    p = np.asarray(p_values, dtype=np.float64)
+    order = np.argsort(p, kind="stable")
+    factors = np.arange(len(p), 0, -1)
+    stepped = np.minimum(1.0, p[order] * factors)
+    adjusted = np.empty_like(p)
+    adjusted[order] = np.maximum.accumulate(stepped)
+    return adjusted.tolist()
+
+
+# Neighbouring rows of a table
+
+
+def neighbours(
+    averages: Mapping[str, float], scoring: Scoring
+) -> dict[Contrast, float]:
+    """Each row of a table with the row below it, and the difference of their averages.
+
+    Args:
+        averages: The averages over the seven tasks by method, best first.
+        scoring: How the seven tasks are scored.
+    """
+    return {
+        Contrast(above, below, scoring.task_scores): averages[above] - averages[below]
+        for above, below in pairwise(averages)
+    }
+
+
+def differences_of_rows(
+    averages: Mapping[str, float], scoring: Scoring, stored: Differences
+) -> list[Difference]:
+    """The stored differences of neighbouring rows, corrected for all rows of their table.
+
+    There are none unless each pair of neighbours has a stored one of their averages.
+    """
+    found = []
+    for contrast, points in neighbours(averages, scoring).items():
+        difference = stored.get(contrast)
+        if difference is None or not difference.is_of(points):
+            return []
+        found.append(difference)
+    return corrected(found)
+
+
+# The file
+
+Differences = Mapping[Contrast, Difference]
+
+
+@dataclass(frozen=True)
+class StoredDifferences:
+    """The file of differences, in the order of their contrasts."""
+
+    differences: tuple[Difference, ...]
+
+
+def differences_file(results: Path) -> Path:
+    """The file of differences in a results folder."""
+    return results / RECORDS / "differences.json"
+
+
+def read_differences(results: Path) -> Differences:
+    """Every stored difference; none where there is no file. Raises DataError for another file."""
+    path = differences_file(results)
+    if not path.exists():
+        return {}
+    stored = read_typed(StoredDifferences, path).differences
+    return {difference.contrast: difference for difference in stored}
+
+
+def write_differences(results: Path, differences: Differences) -> None:
+    """Store differences to four decimals of a point; an equal file is not written again."""
+    rows = []
+    for contrast in sorted(differences, key=repr):
+        row = asdict(differences[contrast])
+        del row["p_holm"]  # belongs to the question that is asked
+        rounded = {name: round(row[name], 4) for name in ("points", "low", "high")}
+        rows.append({**row, **rounded})
+    path = differences_file(results)
+    if rows or path.exists():
+        write_json(path, {"differences": rows})
