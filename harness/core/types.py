@@ -230,9 +230,6 @@ class Task:
         aliases: Names of the same task, with the same protocol, in other programs
             such as mteb.
 
-    Raises:
-        UsageError: A split is named twice, or `graded` is no scale.
-
     Examples:
         >>> from pathlib import Path
         >>> from harness import Places, load_registry
@@ -260,19 +257,6 @@ class Task:
     columns: tuple[LeaderboardColumn, ...] = field(default=(), repr=False)
     aliases: tuple[str, ...] = field(default=(), repr=False)
 
-    def __post_init__(self) -> None:
-        for name in ("splits", "scored"):
-            splits = getattr(self, name)
-            if not isinstance(splits, tuple) or len(set(splits)) < len(splits):
-                raise UsageError(
-                    f"{self.name}: {name}: wanted a tuple of different splits, found {splits!r}"
-                )
-        if self.graded is not None and not self.graded[0] < self.graded[-1]:
-            raise UsageError(
-                f"{self.name}: graded: wanted the lowest and the highest gold score, as in "
-                f"(0.0, 5.0), found {self.graded!r}"
-            )
-
     def pairs(self, data_dir: Path) -> Pairs:
         """Read and check the pairs of all scored splits, in order.
 
@@ -284,10 +268,8 @@ class Task:
             AssetMissing: A file is not there.
             DataError: A file is not what it should be.
         """
-        pairs_of_splits = [
-            self.checked(self.load(data_dir, split), split) for split in self.scored
-        ]
-        return Pairs.concatenate(*pairs_of_splits)
+        splits = [self.checked(self.load(data_dir, s), s) for s in self.scored]
+        return Pairs.concatenate(*splits)
 
     def checked(self, pairs: Pairs, split: str) -> Pairs:
         """Check the pairs of a split that `load` returned, and return them.

@@ -13,7 +13,6 @@ of tokens, then by class.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -29,26 +28,22 @@ QUESTIONS = ("ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM")
 HEADER = ("Quality", "#1 ID", "#2 ID", "#1 String", "#2 String")
 
 
-@dataclass(frozen=True)
-class LabelledTokens:
-    """The tokens of a sentence, or of each of two, and the class."""
-
-    sentences: tuple[list[str], ...]
-    label: int
+# The class of a sentence, or of a pair, and the tokens of each sentence.
+LabelledTokens = tuple[int, *tuple[list[str], ...]]
 
 
 def parse_classes(positive: Path, negative: Path) -> Iterator[LabelledTokens]:
     """A sentence a line, in a file for each class; SentEval reads class 1 first."""
     for label, path in ((1, positive), (0, negative)):
         for _, line in lines(path):
-            yield LabelledTokens((line.split(),), label)
+            yield label, line.split()
 
 
 def parse_sst(path: Path) -> Iterator[LabelledTokens]:
     """A sentence and 0 or 1, separated by a tab."""
     for place, line in lines(path):
         sentence, label = fields(place, line, 2)
-        yield LabelledTokens((sentence.split(),), class_of(place, label, CLASSES))
+        yield class_of(place, label, CLASSES), sentence.split()
 
 
 def parse_trec(path: Path) -> Iterator[LabelledTokens]:
@@ -58,33 +53,28 @@ def parse_trec(path: Path) -> Iterator[LabelledTokens]:
         _, blank, question = subtype_and_question.partition(" ")
         if not colon or not blank:
             raise DataError(f"{place}: wanted COARSE:fine question, found {line!r}")
-        yield LabelledTokens((question.split(),), class_of(place, label, QUESTIONS))
+        yield class_of(place, label, QUESTIONS), question.split()
 
 
 def parse_mrpc(path: Path) -> Iterator[LabelledTokens]:
     """A header, then 0 or 1, two numbers, two sentences."""
     for place, line in body(path, HEADER):
         label, _, _, a, b = fields(place, line, 5)
-        yield LabelledTokens((a.split(), b.split()), class_of(place, label, CLASSES))
+        yield class_of(place, label, CLASSES), a.split(), b.split()
 
 
 def read_in_order(
     parse: Callable[..., Iterator[LabelledTokens]], name: str, *paths: Path
 ) -> Pairs:
     """The rows of files in SentEval's order: by the numbers of tokens, then by class."""
-    rows = sorted(parse(*paths), key=_position)
+    rows = sorted(parse(*paths), key=lambda row: (*map(len, row[1:]), row[0]))
+    texts = [[" ".join(tokens) for tokens in row[1:]] for row in rows]
     return Pairs(
-        a=tuple(" ".join(row.sentences[0]) for row in rows),
-        b=tuple(" ".join(row.sentences[1]) for row in rows if len(row.sentences) == 2),
-        gold=np.array([row.label for row in rows], dtype=np.float64),
+        a=tuple(text[0] for text in texts),
+        b=tuple(text[1] for text in texts if len(text) == 2),
+        gold=np.array([label for label, *_ in rows], dtype=np.float64),
         group=(name,) * len(rows),
     )
-
-
-def _position(row: LabelledTokens) -> tuple[int, ...]:
-    """The numbers by which SentEval sorts rows."""
-    lengths = [len(tokens) for tokens in row.sentences]
-    return (*lengths, row.label)
 
 
 def transfer(

@@ -2,14 +2,10 @@
 
 import random
 import shutil
-import socket
 import time
 from dataclasses import replace
-from pathlib import Path
 
-import numpy as np
 import pytest
-from documents import lines, mentions
 from fakes import snapshot
 from packers import tarred
 from standin import Fault, at_standin, sha256, standin
@@ -21,7 +17,6 @@ from harness.assets.hub import fetch_model, model_files
 from harness.assets.places import Places
 from harness.cli import main
 from harness.core.errors import AssetMissing
-from harness.core.pairs import Pairs
 from harness.encoders.transformer import TransformerConfig
 from harness.registry import load_registry
 
@@ -295,37 +290,11 @@ def test_copied_folders_serve_a_machine_without_a_network(
     assert hub.asked == []
 
 
-def test_a_host_that_is_silent_does_not_keep_the_others(fetch, monkeypatch):
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        away = Download(f"http://127.0.0.1:{free.getsockname()[1]}/f", "f")
-    plain = asset("plain", "plain/plain.csv", PLAIN)
-    monkeypatch.setattr(
-        "harness.assets.places.DATA_ASSETS", (asset("away", "f", away), plain)
-    )
-    status, out, err = fetch("away", "plain")
-    assert status == 3
-    assert out.startswith("plain: ")
-    assert err.startswith("harness: away did not arrive: ")
-    assert "its host cannot be reached" in err
-
-
 @pytest.mark.parametrize("switch", ["HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"])
 @pytest.mark.parametrize("value", ["1", "ON", "yes", "true"])
 def test_the_switches_of_huggingface_hub_are_obeyed(switch, value):
     assert offline_switch({switch: value}) == switch
     assert offline_switch({switch: "0"}) is None
-
-
-# What is asked for
-def test_data_need_a_folder_and_models_none(hub, tmp_path, capfd, monkeypatch):
-    monkeypatch.delenv("HARNESS_DATA_DIR", raising=False)
-    monkeypatch.setenv("HARNESS_CACHE_DIR", str(tmp_path / "cache"))
-    for name, status in {"plain": 2, "pinned": 0}.items():
-        with pytest.raises(SystemExit) as ended:
-            main(["fetch", name])
-        assert (ended.value.code or 0) == status
-    assert "into which folder? give --data-dir DIR" in capfd.readouterr().err
 
 
 # Addresses
@@ -335,79 +304,3 @@ def test_a_dry_run_lists_addresses_and_asks_nothing(fetch, hub, tmp_path):
     for address in ("/datasets/me/data/resolve/", "/files/far.csv", "/me/pinned/tree/"):
         assert f"{hub.url}{address}" in out
     assert not (tmp_path / "data" / "plain").exists()
-
-
-# The page on data
-PAGE = Path(__file__).parents[2] / "docs/how-to/data.md"
-
-
-def commands_of_the_page():
-    """Those of its blocks, and those in running text, of an asset that is fetched before."""
-    page = PAGE.read_text(encoding="utf-8")
-    of_name = [words for words in mentions(page) if words[:2] == ["harness", "fetch"]]
-    named = [
-        ["all-nli" if word == "NAME" else word for word in words] for words in of_name
-    ]
-    return [*lines(page), *(words for words in named if words[2:])]
-
-
-@pytest.fixture
-def page_hub(hub, monkeypatch, tmp_path):
-    """What the page names, at the stand-in."""
-    pairs = replace(load_registry().tasks["mini-sts"], name="pairs", asset="pairs")
-    one = Pairs(("a",), ("b",), np.ones(1), ("g",))
-    registry = replace(
-        load_registry(),
-        encoders={"bert-base": replace(PINNED, name="bert-base")},
-        tasks={"pairs": replace(pairs, load=lambda *_: one)},
-        corpora={},
-    )
-    monkeypatch.setattr("harness.registry.load_registry", lambda: registry)
-    monkeypatch.setattr("harness.cli.fetch.load_registry", lambda: registry)
-    names = ("pairs", "all-nli", "senteval-retokenised")
-    assets = tuple(
-        asset(name, f"{name}/plain.csv", replace(PLAIN, into=f"{name}/plain.csv"))
-        for name in names
-    )
-    monkeypatch.setattr("harness.assets.places.DATA_ASSETS", assets)
-    monkeypatch.setenv("HARNESS_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setenv("HARNESS_DATA_DIR", str(tmp_path / "data"))
-    return hub
-
-
-def test_the_commands_of_the_page_on_data_do_what_it_says(page_hub, tmp_path, capfd):
-    commands = [command for command in commands_of_the_page() if command[1] != "run"]
-    assert len(commands) == 6
-    for command in commands:
-        page_hub.asked.clear()
-        with pytest.raises(SystemExit) as ended:
-            main(command[1:])
-        out, err = capfd.readouterr()
-        assert (ended.value.code or 0) == 0, (command, err)
-        if "--dry-run" in command:
-            assert (page_hub.asked, "plain.csv" in out) == ([], True)
-        elif "--offline" in command or "list" in command:
-            assert (page_hub.asked, "all-nli" in out) == ([], True)
-        else:
-            wanted = command[4:] or ["pairs"]
-            assert all(f"{name}: " in out for name in wanted)
-    names = ("pairs", "all-nli", "senteval-retokenised")
-    assert all(
-        (tmp_path / "data" / name / "plain.csv").read_bytes() == CSV for name in names
-    )
-    assert stored(tmp_path, "me/pinned")["model.safetensors"] == WEIGHTS
-
-
-@pytest.mark.data
-def test_the_run_of_the_page_on_data_scores_a_folder_in_sentevals_layout(
-    data_dir, tmp_path, monkeypatch, capfd
-):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("HARNESS_CACHE_DIR", str(tmp_path / "cache"))
-    (tmp_path / "data").mkdir()
-    (tmp_path / "data/retokenised").symlink_to(data_dir / "senteval")
-    [command] = [command for command in commands_of_the_page() if command[1] == "run"]
-    with pytest.raises(SystemExit) as ended:
-        main(command[1:])
-    assert ended.value.code in (0, None)
-    assert capfd.readouterr().out.count(" seed 0: Spearman ") == 2

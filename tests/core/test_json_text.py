@@ -2,13 +2,11 @@
 
 import math
 from decimal import Decimal
-from pathlib import Path
 
 import pytest
 
 from harness.core.json_text import parse_json, write_json
 
-ROOT = Path(__file__).resolve().parents[2]
 CONTENT = {"scores": {"a": 70.25, "b": [1, 2]}, "method": "é", "none": None}
 
 

@@ -13,9 +13,8 @@ from nltk import edit_distance
 from scipy.stats import pearsonr, spearmanr
 
 from harness.contracts.samples import rows
-from harness.core import metrics
 from harness.core.errors import ScoreError
-from harness.core.metrics import PairRows, cosine, geometry, score
+from harness.core.metrics import cosine, geometry, score
 from harness.core.metrics.correlation import pearson, spearman
 from harness.core.metrics.edit_distance import token_distances
 from harness.core.metrics.geometry import alignment_uniformity
@@ -169,12 +168,6 @@ def test_similarities_that_differ_by_rounding_alone_have_no_pearson():
     assert (scores["pearson"]["all"], scores["spearman"]["all"]) == (None, None)
 
 
-def test_an_area_needs_gold_of_two_classes():
-    pairs = Pairs(("a",) * 3, ("b",) * 3, np.array([0.0, 1.0, 2.0]), ("g",) * 3)
-    with pytest.raises(ScoreError, match=r"pair 3: wanted gold 0 or 1, found 2\.0"):
-        score(task_of("auc"), np.arange(3.0), pairs)
-
-
 # --- edit distance -------------------------------------------------------------------------------
 def plain_distances(pairs: Pairs) -> list[int]:
     return [
@@ -263,29 +256,3 @@ def test_alignment_and_uniformity_are_none_where_undefined():
 
 
 # --- metrics as plug-ins -------------------------------------------------------------------------
-
-
-def test_a_regression_does_not_see_a_coordinate_that_varies_by_rounding_alone():
-    rng = np.random.default_rng(0)
-    vectors = np.column_stack([rng.normal(size=(120, 4)), np.ones(120)])
-    noisy = vectors + np.outer(1e-9 * rng.normal(size=120), [0, 0, 0, 0, 1])
-    train, dev, test = (
-        PairRows(np.arange(i, i + 20), np.arange(i + 20, i + 40), rng.normal(size=20))
-        for i in (0, 40, 80)
-    )
-    compare = metrics.metrics()["regression"].compare
-    predicted = (compare(of, test, [train, dev])[0] for of in (vectors, noisy))
-    np.testing.assert_allclose(*predicted, atol=1e-6)
-
-
-def test_every_metric_names_its_main_score_and_what_it_compares():
-    cosines, pairs = scored([(0.1, 1, "g"), (0.5, 0, "g"), (0.3, 1, "g")])
-    for name, metric in metrics.metrics().items():
-        assert metric.name == name
-        assert metric.main_score[0] in metric.words
-        if metric.main_score[0] in metric.further_scores:
-            continue
-        value = score(task_of(name), cosines, pairs)
-        for key in metric.main_score:
-            value = value[key]
-        assert isinstance(value, float)

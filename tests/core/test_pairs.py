@@ -1,11 +1,9 @@
 """Pairs and tasks refuse what no score should be made of, in one line that says where it is."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
-from harness.core.errors import DataError, UsageError
+from harness.core.errors import DataError
 from harness.core.pairs import Pairs, pairs_digest
 from harness.core.texts import text_digest
 from harness.core.types import Task
@@ -121,19 +119,6 @@ def test_gold_outside_the_declared_scale_is_refused(bad, tmp_path):
         task(pairs(gold=gold)).pairs(tmp_path)
     assert len(task(pairs()).pairs(tmp_path)) == 3
     assert len(task(pairs(gold=gold), graded=None, metric="auc").pairs(tmp_path)) == 3
-
-
-@pytest.mark.parametrize("graded", [(5.0, 0.0), (float("nan"), 5.0), (5.0,)])
-def test_a_scale_is_two_numbers_the_lower_one_first(graded):
-    with pytest.raises(UsageError, match="mine: graded: wanted the lowest and the hig"):
-        task(pairs(), graded=graded)
-
-
-@pytest.mark.parametrize("splits", ["test", ("test", "test"), ["test"]])
-def test_splits_are_a_tuple_and_each_is_named_once(splits):
-    for name in ("splits", "scored"):
-        with pytest.raises(UsageError, match=f"mine: {name}: wanted a tuple of differ"):
-            replace(task(pairs()), **{name: splits})
 
 
 def test_a_split_without_pairs_is_refused(tmp_path):

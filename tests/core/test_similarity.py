@@ -27,7 +27,6 @@ RNG = np.random.default_rng(7)
 A, B = rows(PAIRS, 6), rows(PAIRS, 6, 1)
 GOLD = RNG.integers(0, 11, PAIRS) / 2
 GROUP = tuple(RNG.choice(["images", "headlines", "news"], PAIRS))
-TEXTS = tuple(f"text {number}" for number in range(PAIRS))
 THEIRS = {
     "dot": lambda a, b: np.sum(a * b, axis=1),
     "euclidean": lambda a, b: -paired_euclidean_distances(a, b),

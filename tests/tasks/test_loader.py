@@ -3,9 +3,8 @@
 from dataclasses import replace
 
 import pytest
-from fakes import AWAY, TOY, Sentences, corpus, library, numbered, task
+from fakes import TOY, corpus, library, numbered, task
 
-from harness.core.errors import AssetMissing
 from harness.core.pairs import pairs_digest
 from harness.core.texts import text_digest
 
@@ -72,22 +71,3 @@ def test_a_corpus_is_read_at_each_call_and_digested_once_for_all_tasks(tmp_path)
     )
     assert one.fit_corpus.streams
     assert one.sentences == loader.texts(TOY).sentences
-
-
-def test_each_split_is_read_once(tmp_path, monkeypatch):
-    reads, load = [], Sentences.__call__
-    monkeypatch.setattr(
-        Sentences,
-        "__call__",
-        lambda self, *given: reads.append(given[1]) or load(self, *given),
-    )
-    loader = library(tmp_path)
-    for fit_on in (None, "target", "target-train"):
-        for scored in (TOY, task("toy.dev", scored=("dev",))):
-            loader.texts(scored, fit_on)
-    assert sorted(reads) == ["dev", "test", "train"]
-
-
-def test_a_corpus_that_is_not_here_is_missing(tmp_path):
-    with pytest.raises(AssetMissing):
-        library(tmp_path, corpus("far", (), AWAY)).texts(TOY, "far")

@@ -5,13 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.assets.places import Places
 from harness.core.errors import DataError
 from harness.core.pairs import rows_digest
 from harness.core.texts import text_digest
-from harness.registry import load_registry
 from harness.tasks import mini as miniature
-from harness.tasks.loader import TaskLoader
 
 # Digests in the records of version 0.1.0: of rows, and of the sentences of a corpus.
 ROWS = {
@@ -50,15 +47,6 @@ SENTENCES = {
     "mini-triplets": "85baacacd5bd9aa84d46959ab45649d8580a4d7967ec7573ad773525febdb8ca",
 }
 NOWHERE = Path("no-such-folder")
-
-
-def test_no_data_folder_is_needed(tmp_path):
-    loader = TaskLoader(Places(cache=tmp_path), load_registry().corpora)
-    for task in miniature.TASKS:
-        pairs = loader.texts(task).pairs
-        assert len(pairs) >= 1000
-        assert loader.texts(task, "target").sentences >= set(pairs.sentences)
-        assert loader.texts(task, "mini-text").sentences == loader.texts(task).sentences
 
 
 @pytest.mark.parametrize(

@@ -14,10 +14,8 @@ from harness.core.identity import identity_text
 from harness.core.pairs import pairs_digest
 from harness.registry import load_registry
 from harness.results.reproduction import seed_scores
-from harness.results.score_rows import score_rows
 from harness.results.verdict import CellState
 from harness.tasks.loader import TaskLoader, limited
-from harness.tasks.readers import published_rows
 from harness.tasks.releases import OTHER_DATA, release_of, releases
 
 TASKS = load_registry().tasks
@@ -42,15 +40,6 @@ def test_each_task_in_sentevals_form_has_its_versions():
         )
         assert release_of(task, "0" * 64) == OTHER_DATA
     assert release_of("sts-b", "0" * 64) is None
-
-
-def test_both_versions_of_a_file_are_accepted():
-    test = published_rows("sts-b")["test"]
-    assert len(test.versions("senteval")) == 2
-    assert test.versions("raw") == (test.sha256["raw"],)
-    assert (
-        len(published_rows("sick-r")["dev"].versions("senteval")) == 1
-    )  # equal in both
 
 
 @pytest.fixture
@@ -87,23 +76,6 @@ def test_the_other_version_is_an_asset_whose_folder_is_a_data_folder(
     assert release_of("sick-r.senteval", digest) == "retokenised"
 
 
-@pytest.mark.parametrize(
-    ("task", "release"),
-    [
-        ("sts-b.senteval", "retokenised"),
-        ("sts12.senteval", OTHER_DATA),
-        ("sts-b", None),
-    ],
-)
-def test_a_row_says_of_which_version_its_pairs_are(task, release):
-    digest = releases().get(task, {}).get(release, "0" * 64)
-    record = made_record(
-        METHOD, task, SCORES, digests={"data": digest, "weights": "f" * 64}
-    )
-    [row] = score_rows(results_of(record), (), load_registry())
-    assert row.release == release
-
-
 def taken_apart(content):
     return (
         content.replace(b"n't", b"n ' t")
@@ -138,15 +110,6 @@ def test_fewer_rows_are_no_version(folder_with_third_version, task):
     )
     with pytest.raises(DataError):
         TASKS[task].load(folder, "test")
-
-
-@pytest.mark.data
-def test_other_scores_are_no_version(folder_with_third_version):
-    folder = folder_with_third_version(
-        "sts-b.senteval", lambda content: content.replace(b"\t5.000\t", b"\t4.900\t", 1)
-    )
-    with pytest.raises(DataError):
-        TASKS["sts-b.senteval"].load(folder, "test")
 
 
 METHOD = "bert-mini.mean"

@@ -30,64 +30,44 @@ def write(path, content: bytes):
     return path
 
 
-def test_tokens_stand_between_single_blanks(tmp_path):
+def test_files_are_read_as_their_authors_made_them(tmp_path):
+    """Tokens with any blanks between, TREC in Latin-1, MRPC with a mark and plain quotes."""
     positive = write(tmp_path / "x.pos", b" a  fine film . \n\n")
-    rows = list(transfer.parse_classes(positive, write(tmp_path / "x.neg", b"dull\n")))
-    assert rows == [
-        transfer.LabelledTokens((["a", "fine", "film", "."],), 1),
-        transfer.LabelledTokens(([],), 1),
-        transfer.LabelledTokens((["dull"],), 0),
-    ]
-
-
-def test_trec_is_latin_1_under_its_coarse_classes(tmp_path):
-    path = write(
-        tmp_path / "x.label",
-        b"LOC:city What sister\xf0city : Rome ?\nABBR:exp What ?\n",
-    )
-    (first, second) = transfer.parse_trec(path)
-    assert first == transfer.LabelledTokens(
-        (["What", "sister\u00f0city", ":", "Rome", "?"],), 4
-    )
-    assert second == transfer.LabelledTokens((["What", "?"],), 0)
+    negative = write(tmp_path / "x.neg", b"dull\n")
+    rows = [(1, ["a", "fine", "film", "."]), (1, []), (0, ["dull"])]
+    assert list(transfer.parse_classes(positive, negative)) == rows
+    question = b"LOC:city What sister\xf0city : Rome ?\nABBR:exp What ?\n"
+    rows = [(4, ["What", "sister\u00f0city", ":", "Rome", "?"]), (0, ["What", "?"])]
+    assert list(transfer.parse_trec(write(tmp_path / "x.label", question))) == rows
+    header = "\ufeff" + "\t".join(transfer.HEADER)
+    pairs = f'{header}\r\n1\t7\t8\tHe said " no\tHe  said so\r\n'.encode()
+    rows = [(1, ["He", "said", '"', "no"], ["He", "said", "so"])]
+    assert list(transfer.parse_mrpc(write(tmp_path / "x.txt", pairs))) == rows
 
 
 @pytest.mark.parametrize(
-    "line", [b"no colon at all", b"LOC:city", b"PLACE:city Where ?"]
+    ("parse", "right", "wrong"),
+    [
+        (transfer.parse_trec, b"NUM:dist How far ?", b"no colon at all"),
+        (transfer.parse_trec, b"NUM:dist How far ?", b"LOC:city"),
+        (transfer.parse_trec, b"NUM:dist How far ?", b"PLACE:city Where ?"),
+        (transfer.parse_sst, b"good .\t1", b"bad .\t2"),
+        (transfer.parse_sst, b"good .\t1", b"bad .\t"),
+    ],
 )
-def test_a_bad_line_of_trec_is_refused(tmp_path, line):
-    path = write(tmp_path / "x.label", b"NUM:dist How far ?\n" + line + b"\n")
-    with pytest.raises(DataError, match=r"x\.label:2: wanted"):
-        list(transfer.parse_trec(path))
-
-
-def test_mrpc_is_read_past_its_mark_and_quotes_are_ordinary(tmp_path):
-    header = "\ufeff" + "\t".join(transfer.HEADER)
-    rows = f'{header}\r\n1\t7\t8\tHe said " no\tHe  said so\r\n'
-    path = write(tmp_path / "x.txt", rows.encode())
-    pair = (["He", "said", '"', "no"], ["He", "said", "so"])
-    assert list(transfer.parse_mrpc(path)) == [transfer.LabelledTokens(pair, 1)]
-
-
-@pytest.mark.parametrize("label", ["2", "", "0.5"])
-def test_another_label_than_0_and_1_is_refused(tmp_path, label):
-    path = write(tmp_path / "x", f"good .\t1\nbad .\t{label}\n".encode())
-    with pytest.raises(DataError, match=r"x:2: wanted 0 or 1, found"):
-        list(transfer.parse_sst(path))
+def test_a_bad_line_is_refused(tmp_path, parse, right, wrong):
+    path = write(tmp_path / "x", right + b"\n" + wrong + b"\n")
+    with pytest.raises(DataError, match=r"x:2: wanted .*, found"):
+        list(parse(path))
 
 
 def test_rows_are_in_order_of_lengths_then_of_class_then_of_the_file():
     texts = (("b b", 1), ("a", 1), ("d d", 0), ("c", 0), ("e", 0))
-    sentences = [
-        transfer.LabelledTokens((text.split(),), label) for text, label in texts
-    ]
+    sentences = [(label, text.split()) for text, label in texts]
     found = transfer.read_in_order(lambda: iter(sentences), "cr")
     assert (found.a, found.b) == (("c", "e", "a", "d d", "b b"), ())
     assert found.gold.tolist() == [0, 0, 1, 0, 1]
-    pairs = [
-        transfer.LabelledTokens((["a"], ["x", "y"]), 0),
-        transfer.LabelledTokens((["b"], ["z"]), 1),
-    ]
+    pairs = [(0, ["a"], ["x", "y"]), (1, ["b"], ["z"])]
     found = transfer.read_in_order(lambda: iter(pairs), "mrpc")
     assert (found.a, found.b) == (("b", "a"), ("z", "x y"))
 

@@ -1,7 +1,5 @@
 """Moments and affine maps: what they equal, what they survive, what they refuse."""
 
-import doctest
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -10,7 +8,6 @@ from hypothesis.extra.numpy import arrays
 
 from harness.contracts.samples import rows, with_constants
 from harness.core.errors import ScoreError
-from harness.transforms import pooling
 from harness.transforms.affine import (
     LEAST_VARIANCE,
     Affine,
@@ -144,10 +141,3 @@ def test_rank_counts_what_is_above_the_floor_at_any_scale(scale):
 
 
 # --- documentation -------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("module", [pooling], ids=lambda m: m.__name__)
-def test_examples_in_docstrings_run(module):
-    results = doctest.testmod(module)
-    assert results.attempted > 0
-    assert results.failed == 0

@@ -6,23 +6,15 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import spearmanr
 
 from baselines.miniature import BERT_MINI
 from baselines.natsv import Natsv
 from baselines.sn import SN
 from baselines.whitening import Whitening
-from harness.assets.places import Places
 from harness.contracts.samples import pooled_pairs, rows, with_constants
 from harness.core.errors import ScoreError
 from harness.core.types import Method
-from harness.encoders.cache.encodings import EncoderCache
 from harness.evaluation.cell import fit
-from harness.evaluation.run import RunContext, execute
-from harness.evaluation.select import planned_cells
-from harness.registry import load_registry
-from harness.results.store import Store
-from harness.tasks.loader import TaskLoader
 from harness.transforms.pooling import MEAN
 
 SEEDS = st.integers(0, 10_000)
@@ -145,45 +137,3 @@ def test_more_directions_than_there_are_is_refused(post, shape, span):
 
 
 # --- on text and weights -------------------------------------------------------------------------
-
-OF_A_RUN = {
-    "": lambda x: x.astype(np.float64),
-    "+sn@target": plain_sn,
-    "+natsv:10@target": lambda x: plain_natsv(x, 10),
-    "+natsv-c:1@target": lambda x: plain_natsv(x, 1, centred=True),
-    "+sn+natsv:6@target": lambda x: plain_natsv(plain_sn(x), 6),
-    "+whitening@target": lambda x: plain_whitening(
-        x, 255
-    ),  # a layer norm takes one away
-    "+whitening:128@target": lambda x: plain_whitening(x, 128),
-}
-
-
-@pytest.mark.slow
-def test_scores_of_a_run_are_those_of_the_formulas_on_the_same_vectors(tmp_path):
-    library = TaskLoader(Places(tmp_path / "cache"), {})
-    task = replace(
-        load_registry().tasks["mini-sts"], splits=("test",)
-    )  # which is all of @target
-    methods = [load_registry().parse(f"bert-mini.mean{post}") for post in OF_A_RUN]
-    outcomes = execute(
-        planned_cells(methods, [task], seeds=1), RunContext(library, Store(tmp_path))
-    )
-    scores = {
-        done.cell.method: done.record.scores["spearman"]["all"] for done in outcomes
-    }
-    key = BERT_MINI.identify(library.places.encoder(BERT_MINI)).key
-    pairs = library.texts(task).pairs
-    x = MEAN(
-        EncoderCache.open(tmp_path / "cache", key).read(pairs.sentences, layers=(4,))
-    )
-    for post, plain in OF_A_RUN.items():
-        a, b = np.split(plain(x), 2)  # fitted on both columns, with repetitions
-        cosine = (
-            (a * b).sum(axis=1) / np.linalg.norm(a, axis=1) / np.linalg.norm(b, axis=1)
-        )
-        # In points: another rounding of cosines swaps a few neighbouring ranks.
-        expected = pytest.approx(
-            100 * spearmanr(cosine, pairs.gold).statistic, abs=1e-3
-        )
-        assert scores[f"bert-mini.mean{post}"] == expected, post

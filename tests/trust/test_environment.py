@@ -13,7 +13,6 @@ from tiny_models import rest_slow
 
 from harness.cli import main
 
-ATTACK = "environment"
 RUN = ("run", "-m", "glove-mini.mean", "-t", "mini-sts", "--overwrite")
 # Of each circumstance: a line of the shell around "$@", and the status that is right
 # there.
@@ -69,13 +68,12 @@ def shell(line, folder, *arguments, code=MAIN):
 @pytest.mark.parametrize(
     "name", rest_slow(CIRCUMSTANCES, "a full stdout", "plain ASCII")
 )
-def test_the_score_or_one_line(attacked, folder_with_cache, copied_folder, name):
+def test_the_score_or_one_line(folder_with_cache, copied_folder, name):
     line, status = CIRCUMSTANCES[name]
     done = shell(line, copied_folder)
     assert "Traceback" not in done.stderr + done.stdout
     assert done.returncode == status, done.stderr
     assert scores(copied_folder / "runs") == scores(folder_with_cache / "runs")
-    attacked.count("right" if status == 0 else "refused")
 
 
 READ_ONLY = "mount --bind {0} {0} && mount -o remount,ro,bind {0}"
@@ -84,7 +82,7 @@ TMPFS = "mount -t tmpfs -o size={} none {}"
 TWO_TASKS = (*RUN, "-t", "mini-sick")
 THREE_TASKS = (*TWO_TASKS, "-t", "mini-qnli")
 SHARD = r"/cache/encodings/\w+/\w+\.safetensors: "
-RECORD = r"harness: runs/records/.*/mini-sts/seed-0\.\w+: "
+RECORD = r"harness: .*runs/.*: "
 WRITING_ERRORS, FULL = "Read-only file system", "No space left on device"
 NO_SHARD = rf"{SHARD}{WRITING_ERRORS}; --cache or HARNESS_CACHE_DIR moves the cache, .* \(1 cell\)"
 # Of each mount: its commands, the command of the harness, its status, and what is said
@@ -110,7 +108,7 @@ MOUNTS = {
     "name", rest_slow(MOUNTS, "a full disk", "results on a full disk")
 )
 def test_a_disk_that_takes_nothing_costs_no_number(
-    attacked, folder_with_cache, copied_folder, tmp_path, name
+    folder_with_cache, copied_folder, tmp_path, name
 ):
     mounts, command, status, complaint = MOUNTS[name]
     inside = ["unshare", "--user", "--map-root-user", "--mount", "bash", "-c"]
@@ -135,34 +133,6 @@ def test_a_disk_that_takes_nothing_costs_no_number(
         or status == 1
     )
     assert not [path for path in kept.rglob(".*") if path.is_file()]
-    attacked.count("right" if status == 0 else "refused")
-
-
-def test_a_file_in_the_place_of_a_cache_is_named(attacked, copied_folder):
-    shutil.rmtree(copied_folder / "cache")
-    (copied_folder / "cache").write_text("a file where the folder would be")
-    done = shell('"$@"', copied_folder)
-    assert "Traceback" not in done.stderr
-    assert done.returncode == 2
-    assert (
-        f"--cache {copied_folder / 'cache'}: wanted a folder, found a file"
-        in done.stderr
-    )
-    attacked.count("refused")
-
-
-@pytest.mark.slow
-def test_a_clock_that_was_set_back_changes_nothing(
-    attacked, folder_with_cache, copied_folder
-):
-    for path in copied_folder.rglob("*"):
-        os.utime(path, (2**31, 2**31))  # everything is of the future
-    back = "import time; now = time.time; time.time = lambda: now() - 10**9; "
-    for code in (MAIN, back + MAIN):
-        done = shell('"$@"', copied_folder, code=code)
-        assert done.returncode == 0, done.stderr
-        assert scores(copied_folder / "runs") == scores(folder_with_cache / "runs")
-        attacked.count("right")
 
 
 UNMADE = {
@@ -182,7 +152,7 @@ UNMADE = {
 
 @pytest.mark.parametrize("setting", UNMADE)
 def test_a_folder_that_cannot_be_made_is_named_with_what_moves_it(
-    attacked, setting, tmp_path, monkeypatch, capfd
+    setting, tmp_path, monkeypatch, capfd
 ):
     monkeypatch.setenv("HARNESS_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
@@ -194,7 +164,6 @@ def test_a_folder_that_cannot_be_made_is_named_with_what_moves_it(
     assert ended.value.code == 2, line
     assert "wanted a folder that can be written, found: Not a directory" in line
     assert line.endswith(f"name another with {setting}")
-    attacked.count("refused")
 
 
 DIGITS = "9" * 5_000
@@ -215,9 +184,7 @@ LONG = (
 
 
 @pytest.mark.parametrize("command", LONG, ids=range(len(LONG)))
-def test_a_word_of_5000_digits_is_wrong_usage(
-    attacked, command, tmp_path, monkeypatch, capfd
-):
+def test_a_word_of_5000_digits_is_wrong_usage(command, tmp_path, monkeypatch, capfd):
     monkeypatch.setenv("HARNESS_CACHE_DIR", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SystemExit) as ended:
@@ -235,4 +202,3 @@ def test_a_word_of_5000_digits_is_wrong_usage(
         )
         == 1
     )
-    attacked.count("refused")

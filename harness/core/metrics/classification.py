@@ -57,21 +57,6 @@ class LabelledRows:
         return LabelledRows(self.x[rows], self.y[rows], self.classes)
 
 
-@dataclass(frozen=True, eq=False)
-class Prediction:
-    """The result of a classifier on test data.
-
-    Attributes:
-        classes: The predicted classes.
-        held_out_accuracy: The accuracy on held-out data, in points.
-        penalty: The penalty that was best there.
-    """
-
-    classes: Int[np.ndarray, " n"]
-    held_out_accuracy: float
-    penalty: float
-
-
 def predicted_classes(
     vectors: Float[np.ndarray, "N K"], scored: PairRows, labelled: Sequence[PairRows]
 ) -> tuple[Float64[np.ndarray, " P"], dict[str, Any]]:
@@ -85,38 +70,25 @@ def predicted_classes(
     """
     test = labelled_rows(vectors, scored)
     splits = [labelled_rows(vectors, rows) for rows in labelled]
-    train = splits[0] if splits else test
-    class_count = len(np.unique(train.y))
+    class_count = len(np.unique(splits[0].y if splits else test.y))
     if class_count < 2:
         raise ScoreError(
             f"wanted two classes or more to learn from, found {class_count}: "
             "a classifier that knows one is always right"
         )
-    if not splits:
-        return _cross_validated(test)
-    has_dev = len(splits) > 1
-    prediction = by_dev(train, splits[1], test) if has_dev else by_folds(train, test)
-    return prediction.classes.astype(np.float64), {
-        "dev_accuracy": prediction.held_out_accuracy,
-        "penalties": [prediction.penalty],
-    }
-
-
-def _cross_validated(
-    data: LabelledRows,
-) -> tuple[Float64[np.ndarray, " P"], dict[str, Any]]:
-    """The predicted class of each row, from the other folds, and facts of the classifiers."""
-    classes = np.empty(len(data.y))
+    classes = np.empty(len(test.y))
     accuracies, penalties = [], []
-    for learned_rows, fold_rows in folds(data.y):
-        prediction = by_folds(data.select(learned_rows), data.select(fold_rows))
-        classes[fold_rows] = prediction.classes
-        accuracies.append(prediction.held_out_accuracy)
-        penalties.append(prediction.penalty)
-    return classes, {
-        "dev_accuracy": round(float(np.mean(accuracies)), 2),
-        "penalties": penalties,
-    }
+    if splits:
+        dev = splits[1] if len(splits) > 1 else None
+        classes[:], accuracy, penalty = learn_and_predict(splits[0], dev, test)
+        return classes, {"dev_accuracy": accuracy, "penalties": [penalty]}
+    for learned_rows, fold_rows in folds(test.y):
+        learned, fold = test.select(learned_rows), test.select(fold_rows)
+        classes[fold_rows], accuracy, penalty = learn_and_predict(learned, None, fold)
+        accuracies.append(accuracy)
+        penalties.append(penalty)
+    dev_accuracy = round(float(np.mean(accuracies)), 2)
+    return classes, {"dev_accuracy": dev_accuracy, "penalties": penalties}
 
 
 def labelled_rows(vectors: Float[np.ndarray, "N K"], rows: PairRows) -> LabelledRows:
@@ -166,58 +138,43 @@ def folds(
     yield from StratifiedKFold(FOLDS, shuffle=True, random_state=SEED).split(y, y)
 
 
-def by_dev(learned: LabelledRows, dev: LabelledRows, test: LabelledRows) -> Prediction:
-    """Train on all rows; the dev split decides when to stop and which penalty is best."""
-    rng = np.random.RandomState(SEED)
-    weights, accuracies = train_regressions(learned, dev, PENALTIES, rng)
-    best = _best(accuracies)
-    return Prediction(
-        classes=predict(weights, test.x)[best],
-        held_out_accuracy=_points(accuracies[best]),
-        penalty=PENALTIES[best],
-    )
+def learn_and_predict(
+    learned: LabelledRows, dev: LabelledRows | None, test: LabelledRows
+) -> tuple[Int[np.ndarray, " n"], float, float]:
+    """The class of each test row, the accuracy on held-out data, and the penalty.
 
-
-def by_folds(learned: LabelledRows, test: LabelledRows) -> Prediction:
-    """Choose the penalty by ten folds, then train on 95 % of the rows with it.
-
-    The other 5 %, which are drawn at random, decide when to stop.
+    A dev split decides when to stop and which penalty is best. Without one, ten folds
+    choose the penalty; training is then on 95 % of the rows, and the other 5 %, which
+    are drawn at random, decide when to stop. Accuracies are in points, rounded as in
+    SentEval; of equal ones the first is the best.
     """
-    fold_accuracies = []
-    for learned_rows, fold_rows in folds(learned.y):
-        _, accuracies = train_regressions(
-            learned.select(learned_rows),
-            learned.select(fold_rows),
-            PENALTIES,
-            np.random.RandomState(SEED),
-        )
-        fold_accuracies.append(accuracies)
-    mean_accuracies = np.mean(fold_accuracies, axis=0)
-    best = _best(mean_accuracies)
     rng = np.random.RandomState(SEED)
-    rows = rng.permutation(len(learned.y))
-    held_out_count = int(HELD_OUT_SHARE * len(rows))
-    weights, _ = train_regressions(
-        learned.select(rows[held_out_count:]),
-        learned.select(rows[:held_out_count]),
-        (PENALTIES[best],),
-        rng,
-    )
-    return Prediction(
-        classes=predict(weights, test.x)[0],
-        held_out_accuracy=_points(mean_accuracies[best]),
-        penalty=PENALTIES[best],
-    )
-
-
-def _best(accuracies: Float64[np.ndarray, " R"]) -> int:
-    """The regression of the best accuracy, after rounding as in SentEval; of equals the first."""
-    return int(np.argmax([_points(accuracy) for accuracy in accuracies]))
-
-
-def _points(accuracy: float) -> float:
-    """An accuracy in points, rounded as in SentEval."""
-    return round(100 * float(accuracy), 2)
+    if dev is not None:
+        weights, accuracies = train_regressions(learned, dev, PENALTIES, rng)
+    else:
+        fold_accuracies = []
+        for learned_rows, fold_rows in folds(learned.y):
+            _, accuracies = train_regressions(
+                learned.select(learned_rows),
+                learned.select(fold_rows),
+                PENALTIES,
+                np.random.RandomState(SEED),
+            )
+            fold_accuracies.append(accuracies)
+        accuracies = np.mean(fold_accuracies, axis=0)
+    points = [round(100 * float(accuracy), 2) for accuracy in accuracies]
+    best = int(np.argmax(points))
+    if dev is None:
+        rows = rng.permutation(len(learned.y))
+        held_out_count = int(HELD_OUT_SHARE * len(rows))
+        weights, _ = train_regressions(
+            learned.select(rows[held_out_count:]),
+            learned.select(rows[:held_out_count]),
+            (PENALTIES[best],),
+            rng,
+        )
+    classes = predict(weights, test.x)[best if dev is not None else 0]
+    return classes, points[best], PENALTIES[best]
 
 
 def predict(
@@ -299,19 +256,6 @@ class _Adam:
 
     def step(self, batch: LabelledRows) -> None:
         """One step of Adam on the mean cross-entropy of a batch, with weight decay."""
-        gradient = self._gradient(batch)
-        self.steps += 1
-        self.first_moment += np.float32(1 - BETA1) * (gradient - self.first_moment)
-        self.second_moment *= np.float32(BETA2)
-        self.second_moment += np.float32(1 - BETA2) * gradient * gradient
-        scale = np.sqrt(self.second_moment)
-        scale /= np.float32(np.sqrt(1 - BETA2**self.steps))
-        scale += np.float32(EPSILON)
-        rate = np.float32(LEARNING_RATE / (1 - BETA1**self.steps))
-        self.weights -= rate * self.first_moment / scale
-
-    def _gradient(self, batch: LabelledRows) -> Float32[np.ndarray, "R C D"]:
-        """The gradient of the mean cross-entropy of a batch, and of the penalty."""
         regressions, classes, width = self.weights.shape
         rows = len(batch.y)
         # Rows are the last axis: the maxima and sums over a few classes are then taken
@@ -326,7 +270,15 @@ class _Adam:
         errors /= rows
         gradient = (errors.reshape(-1, rows) @ batch.x).reshape(self.weights.shape)
         gradient += self.penalties * self.weights
-        return gradient
+        self.steps += 1
+        self.first_moment += np.float32(1 - BETA1) * (gradient - self.first_moment)
+        self.second_moment *= np.float32(BETA2)
+        self.second_moment += np.float32(1 - BETA2) * gradient * gradient
+        scale = np.sqrt(self.second_moment)
+        scale /= np.float32(np.sqrt(1 - BETA2**self.steps))
+        scale += np.float32(EPSILON)
+        rate = np.float32(LEARNING_RATE / (1 - BETA1**self.steps))
+        self.weights -= rate * self.first_moment / scale
 
 
 def shares_right(
