@@ -154,21 +154,6 @@ class NativeConfig(DerivedConfig):
         return self.of
 
 
-@dataclass(frozen=True)
-class RepooledConfig(NativeConfig):
-    """An encoder under its modules, but with another pooling of its tokens.
-
-    Args:
-        mode: The pooling, a key of POOLING_MODES: cls, max, mean, lasttoken...
-    """
-
-    mode: str = "mean"
-
-    def modules(self, path: Path) -> Modules:
-        """The folder's modules with this pooling in the place of theirs."""
-        return replace(super().modules(path), other_mode=self.mode)
-
-
 def bypass_note(
     config: EncoderConfig,
     path: Path,

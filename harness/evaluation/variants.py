@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import product
 from typing import Any, Literal
 
@@ -22,9 +22,10 @@ from harness.core.errors import UsageError
 from harness.core.hardware import FLOAT32, HALVES, Hardware
 from harness.core.interfaces import EncoderConfig, Pooling, Transform
 from harness.core.metrics import directions
+from harness.core.pairs import Pairs
 from harness.core.types import Method, Progress, Task
-from harness.encoders.modules import POOLING_MODES, Modules
-from harness.encoders.native import NativeConfig, PromptedConfig, RepooledConfig
+from harness.encoders.modules import Modules
+from harness.encoders.native import NativeConfig, PromptedConfig
 from harness.encoders.transformer import TransformerConfig
 from harness.evaluation.cell import measure
 from harness.evaluation.embeddings import CachedEncoder, PooledEmbeddings
@@ -49,24 +50,21 @@ KNOWN_PROMPTS = (
 LENGTHS = (512, 256, 128, 64, 384, 32, 50, 100, 16, 8)
 # Dimensions that Matryoshka models are trained for, and halves of usual ones.
 DIMENSIONS = (1024, 768, 512, 384, 256, 128, 64, 32, 16)
+FIRST_PAIRS = (1000, 500, 100)  # of a script that was tried on a part of the data
 
-# Comes before a pooling of tokens that replaces the one among the model's modules, as in
-# `modules:max`.
-MODULES_PREFIX = "modules:"
 TRIED_PROMPT = "tried"  # the name that a prompt gets that is not the model's own
 TASK_KIND = "STS"  # mteb's name for the prompt of all tasks of pairs
 
 
 @dataclass(frozen=True)
 class Variant:
-    """The settings of an encoding that differ from the model's files.
+    """The settings of a measurement that differ from the model's files.
 
     Attributes:
         prompt: The text before each sentence; None for the model's own prompt of the
             task.
-        pooling: A pooling of hidden states, without the model's modules; or
-            `modules:MODE`, a pooling of tokens that replaces the one among its modules;
-            empty for the model's own pooling.
+        pooling: A pooling of hidden states, without the model's modules; empty for the
+            model's own pooling.
         max_length: The length that texts are cut to, in tokens; None for the model's
             own.
         dtype: The precision of weights and states.
@@ -74,6 +72,7 @@ class Variant:
             modules say.
         dimensions: How many of the first coordinates are kept; None for all that the
             modules give.
+        first_pairs: How many of the first pairs are scored; None for all.
         lower_case: Whether texts are put into lower case, before anything else.
         tokenizer: `rebuilt` for the tokenizer that transformers 5 makes of a folder,
             where it is not the one of its file.
@@ -85,6 +84,7 @@ class Variant:
     dtype: str = FLOAT32
     unit_length: bool | None = None
     dimensions: int | None = None
+    first_pairs: int | None = None
     lower_case: bool = False
     tokenizer: Literal["file", "rebuilt"] = "file"
 
@@ -103,7 +103,7 @@ class Variant:
         elif self.prompt is not None:
             phrases.append("no prompt")
         if self.pooling:
-            phrases.append(f"pooling {self.pooling.removeprefix(MODULES_PREFIX)}")
+            phrases.append(f"pooling {self.pooling}")
         if self.max_length is not None:
             phrases.append(f"max length {self.max_length}")
         if self.dtype != FLOAT32:
@@ -114,6 +114,8 @@ class Variant:
             phrases.append("vectors not normalised")
         if self.dimensions is not None:
             phrases.append(f"the first {self.dimensions} dimensions")
+        if self.first_pairs is not None:
+            phrases.append(f"the first {self.first_pairs:,} pairs")
         if self.lower_case:
             phrases.append("lower-cased text")
         if self.tokenizer == "rebuilt":
@@ -133,35 +135,18 @@ class Variant:
 AS_IT_IS = Variant()
 
 
-@dataclass(frozen=True)
-class _UnitLength:
-    """A map that divides vectors by their length."""
-
-    def __call__(self, x: Float[np.ndarray, "m D"]) -> Float64[np.ndarray, "m D"]:
-        return directions(x)
-
-
-@dataclass(frozen=True)
-class _FirstDimensions:
-    """A map that keeps the first coordinates of vectors."""
-
-    count: int
-
-    def __call__(self, x: Float[np.ndarray, "m D"]) -> Float64[np.ndarray, "m K"]:
-        if not self.count < x.shape[1]:
-            raise UsageError(
-                f"wanted fewer than {x.shape[1]} dimensions, found {self.count}"
-            )
-        return np.asarray(x[:, : self.count], np.float64)
-
-
 @dataclass(frozen=True, kw_only=True)
 class _Reading:
     """How texts are read under a variant: by an encoder and a pooling, after a prefix."""
 
     encoder: EncoderConfig
     pooling: Pooling
-    prefix: str = ""
+    prefix: str
+    lower_case: bool
+
+    def text(self, sentence: str) -> str:
+        """A sentence as the encoder gets it."""
+        return self.prefix + (sentence.lower() if self.lower_case else sentence)
 
 
 @dataclass
@@ -215,8 +200,10 @@ class VariantScores:
         """Whether sentences have to be encoded for its scores; what is cached has not."""
         if (variant, task.name) in self.measured:
             return False
-        encoder, texts = self._encoder_and_texts(variant, task)
-        return bool(encoder.cache.missing(texts))
+        reading = self._reading(variant, task)
+        sentences = set(self.loader.texts(task).pairs.sentences)
+        encoder = self._open(reading.encoder)
+        return bool(encoder.cache.missing(sorted(map(reading.text, sentences))))
 
     def encoding(self, variant: Variant, task: Task) -> tuple[Any, ...]:
         """What variants that share an encoding have in common.
@@ -239,40 +226,26 @@ class VariantScores:
     def _measure(self, variant: Variant, task: Task) -> Mapping[str, Any]:
         """Encode a task's sentences under a variant, and measure them."""
         pairs = self.loader.texts(task).pairs
+        if variant.first_pairs is not None:
+            pairs = _first_pairs(pairs, variant.first_pairs)
         reading = self._reading(variant, task)
-        encoder, texts = self._encoder_and_texts(variant, task)
+        encoder = self._open(reading.encoder)
+        text_of = {sentence: reading.text(sentence) for sentence in pairs.sentences}
+        texts = sorted(set(text_of.values()))
         missing = encoder.cache.missing(texts)
         if missing:
             phase = ", ".join(variant.words) or "as it is"
             self.progress.phase(f"{phase}: encoding", len(missing))
             encoder.ensure(missing, self.progress)
         pooled = encoder.pooled(reading.pooling, texts)
-        row = {
-            sentence: pooled.row[self._text(variant, reading, sentence)]
-            for sentence in set(pairs.sentences)
-        }
-        vectors = PooledEmbeddings(row, pooled.matrix)
+        row = {sentence: pooled.row[text] for sentence, text in text_of.items()}
         maps: list[Transform] = []
         if variant.unit_length:
-            maps.append(_UnitLength())
+            maps.append(_unit_length)
         if variant.dimensions is not None:
-            maps.append(_FirstDimensions(variant.dimensions))
+            maps.append(partial(_first_dimensions, variant.dimensions))
+        vectors = PooledEmbeddings(row, pooled.matrix)
         return measure(task, pairs, vectors, maps).scores
-
-    def _encoder_and_texts(
-        self, variant: Variant, task: Task
-    ) -> tuple[CachedEncoder, list[str]]:
-        """The encoder of a variant, and the texts of a task as it reads them."""
-        reading = self._reading(variant, task)
-        sentences = set(self.loader.texts(task).pairs.sentences)
-        texts = {self._text(variant, reading, sentence) for sentence in sentences}
-        return self._open(reading.encoder), sorted(texts)
-
-    def _text(self, variant: Variant, reading: _Reading, sentence: str) -> str:
-        """A sentence as it is read under a variant."""
-        if variant.lower_case:
-            sentence = sentence.lower()
-        return reading.prefix + sentence
 
     def _open(self, config: EncoderConfig) -> CachedEncoder:
         """An encoder with its cache; the one that was used last is not opened again."""
@@ -301,20 +274,6 @@ class VariantScores:
                 return modules.prompts[name]
         return None
 
-    def _used_prompt(self, variant: Variant, task: Task) -> str:
-        """The text before each sentence of a task under a variant; empty without one."""
-        prompt = self._chosen_prompt(variant, task)
-        if prompt is not None:
-            return prompt
-        config, modules = self.method.encoder, self.modules
-        if modules is None or not isinstance(config, NativeConfig):
-            return ""
-        return modules.prompt(config.prompt)
-
-    def _chosen_prompt(self, variant: Variant, task: Task) -> str | None:
-        """The prompt of a variant, else the one that mteb uses; None for the default."""
-        return self.own_prompt(task) if variant.prompt is None else variant.prompt
-
     def _reading(self, variant: Variant, task: Task) -> _Reading:
         """How the texts of a task are read under a variant.
 
@@ -324,32 +283,43 @@ class VariantScores:
         config, modules = self.method.encoder, self.modules
         if variant.tokenizer == "rebuilt":
             config = _with_rebuilt_tokenizer(config)
-        inner = config.of if isinstance(config, NativeConfig) else None
-        mode = ""
+        prompt = variant.prompt
+        if prompt is None:
+            prompt = self.own_prompt(task)
         pooling_name = variant.pooling
-        if pooling_name.startswith(MODULES_PREFIX):
-            mode, pooling_name = pooling_name.removeprefix(MODULES_PREFIX), ""
         if variant.unit_length is False and modules is not None:
             pooling_name = modules.equal_pooling
-        encoder: EncoderConfig = config
         pooling = self.method.pooling
-        prefix = ""
+        if pooling_name:
+            pooling = _pooling_named(pooling_name)
+        encoder, prefix = config, prompt or ""
+        inner = config.of if isinstance(config, NativeConfig) else None
         if isinstance(config, NativeConfig) and isinstance(inner, TransformerConfig):
             if pooling_name:
-                encoder, pooling = inner, _pooling_named(pooling_name)
-                prefix = self._used_prompt(variant, task)
+                encoder = inner
+                prefix = self._default_prompt if prompt is None else prompt
             else:
-                prompt = self._chosen_prompt(variant, task)
-                encoder = _native(inner, config.prompt, prompt, mode)
-        else:
-            prefix = self._chosen_prompt(variant, task) or ""
-            if variant.pooling:
-                pooling = _pooling_named(mode or pooling_name)
+                prefix = ""  # the modules put it before the texts themselves
+                if prompt is not None:
+                    encoder = _with_prompt(inner, prompt)
         if variant.max_length is not None:
             encoder = encoder.with_max_length(variant.max_length)
         if variant.dtype != FLOAT32:
             encoder = encoder.on(Hardware("cpu", variant.dtype))
-        return _Reading(encoder=encoder, pooling=pooling, prefix=prefix)
+        return _Reading(
+            encoder=encoder,
+            pooling=pooling,
+            prefix=prefix,
+            lower_case=variant.lower_case,
+        )
+
+    @property
+    def _default_prompt(self) -> str:
+        """The prompt that the modules put before each sentence by themselves; empty without."""
+        config = self.method.encoder
+        if self.modules is None or not isinstance(config, NativeConfig):
+            return ""
+        return self.modules.prompt(config.prompt)
 
     # Variants that are worth trying
 
@@ -363,6 +333,10 @@ class VariantScores:
             yield Variant(unit_length=False)
         for dimensions in DIMENSIONS:
             yield Variant(dimensions=dimensions)
+        pair_count = len(self.loader.texts(task).pairs)
+        for count in FIRST_PAIRS:
+            if count < pair_count:
+                yield Variant(first_pairs=count)
         # All poolings after the first are read from the encoding that it made.
         for pooling in POOLINGS:
             if pooling.name != self.method.pooling.name:
@@ -371,11 +345,6 @@ class VariantScores:
             yield Variant(prompt=prompt)
         for length in self._lengths(task):
             yield Variant(max_length=length)
-        if is_native:
-            own_modes = modules.modes if modules is not None else ()
-            for mode in POOLING_MODES:
-                if (mode,) != own_modes:
-                    yield Variant(pooling=f"{MODULES_PREFIX}{mode}")
         for dtype in HALVES:
             yield Variant(dtype=dtype)
         yield Variant(lower_case=True)
@@ -407,7 +376,9 @@ class VariantScores:
         prompts = ["", *known]
         if self.modules is not None:
             prompts[1:1] = self.modules.prompts.values()
-        used_prompt = self._used_prompt(AS_IT_IS, task)
+        used_prompt = self.own_prompt(task)
+        if used_prompt is None:
+            used_prompt = self._default_prompt
         return [prompt for prompt in dict.fromkeys(prompts) if prompt != used_prompt]
 
     def _lengths(self, task: Task) -> Sequence[int]:
@@ -428,6 +399,31 @@ class VariantScores:
         return [length for length in LENGTHS if min(length, longest) != uncut]
 
 
+def _unit_length(x: Float[np.ndarray, "m D"]) -> Float64[np.ndarray, "m D"]:
+    """Vectors divided by their length."""
+    return directions(x)
+
+
+def _first_dimensions(
+    count: int, x: Float[np.ndarray, "m D"]
+) -> Float64[np.ndarray, "m K"]:
+    """The first coordinates of vectors. Raises UsageError where there are no others."""
+    if not count < x.shape[1]:
+        raise UsageError(f"wanted fewer than {x.shape[1]} dimensions, found {count}")
+    return np.asarray(x[:, :count], np.float64)
+
+
+def _first_pairs(pairs: Pairs, count: int) -> Pairs:
+    """The first pairs of a task."""
+    return replace(
+        pairs,
+        a=pairs.a[:count],
+        b=pairs.b[:count],
+        gold=pairs.gold[:count],
+        group=pairs.group[:count],
+    )
+
+
 def _pooling_named(name: str) -> Pooling:
     """The pooling of a name. Raises UsageError for a name that no pooling has."""
     for pooling in (*POOLINGS, NATIVE):
@@ -445,30 +441,15 @@ def _with_rebuilt_tokenizer(config: EncoderConfig) -> EncoderConfig:
     raise UsageError("the tokenizer: this encoder is no transformer")
 
 
-def _native(
-    transformer: TransformerConfig, prompt_name: str, prompt: str | None, mode: str
-) -> NativeConfig:
-    """A transformer under the modules of its folder.
-
-    Args:
-        transformer: The transformer.
-        prompt_name: The name of its prompt, where no text is given.
-        prompt: The text of a prompt; None for the one of that name.
-        mode: A pooling in the place of the modules' own; empty for that.
-    """
-    encoder = transformer
-    if prompt is not None:
-        own_prompts: tuple[tuple[str, str], ...] = ()
-        if isinstance(transformer, PromptedConfig):
-            own_prompts = transformer.prompts
-        settings: dict[str, Any] = {
-            setting.name: getattr(transformer, setting.name)
-            for setting in fields(TransformerConfig)
-            if setting.init
-        }
-        prompts = (*own_prompts, (TRIED_PROMPT, prompt))
-        encoder = PromptedConfig(**settings, prompts=prompts)
-        prompt_name = TRIED_PROMPT
-    if mode:
-        return RepooledConfig(encoder, prompt_name, mode=mode)
-    return NativeConfig(encoder, prompt_name)
+def _with_prompt(transformer: TransformerConfig, prompt: str) -> NativeConfig:
+    """A transformer under the modules of its folder, with this text before each sentence."""
+    own_prompts: tuple[tuple[str, str], ...] = ()
+    if isinstance(transformer, PromptedConfig):
+        own_prompts = transformer.prompts
+    settings: dict[str, Any] = {
+        setting.name: getattr(transformer, setting.name)
+        for setting in fields(TransformerConfig)
+        if setting.init
+    }
+    prompts = (*own_prompts, (TRIED_PROMPT, prompt))
+    return NativeConfig(PromptedConfig(**settings, prompts=prompts), TRIED_PROMPT)

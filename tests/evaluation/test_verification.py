@@ -89,7 +89,6 @@ FALSIFIED = {
     "a prompt of the model": Variant(prompt=PROMPT),
     "a prompt that others use": Variant(prompt="passage: "),
     "the pooling": Variant(pooling="cls"),
-    "the pooling among the modules": Variant(pooling="modules:max"),
     "the maximum length": Variant(max_length=8),
     "a prompt and the maximum length": Variant(prompt=PROMPT, max_length=8),
 }
@@ -112,6 +111,14 @@ def test_a_search_names_the_choice_that_was_made(model, what):
     found = verified(model, *claims)
     assert found.exit_status == 1
     assert {item.explanation.words for item in found.claims} == {choice.words}
+
+
+def test_a_search_tries_the_first_pairs_alone(model, monkeypatch):
+    monkeypatch.setattr("harness.evaluation.variants.FIRST_PAIRS", (20,))
+    choice = Variant(first_pairs=20)
+    claim = claim_of_card(f"{score(model, choice) / 100:.6f}")
+    [found] = Explainer(model, FEW, most_encodings=0).search(TASK, [claim])
+    assert found.words == choice.words == ("the first 20 pairs",)
 
 
 def test_a_search_names_another_score_of_the_same_vectors(model):
