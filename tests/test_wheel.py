@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
-from own_tables import ENTRY, TABLE
 
 from harness.core.provenance import code_digest
 
@@ -196,40 +195,6 @@ def test_the_how_to_on_plug_ins_runs_from_an_empty_folder(installed, tmp_path):
     assert "\\approx" in table
     assert "bert-mini.mean+my-method@target" in answers[-2]
     assert re.search(r"^\d+ passed", answers[-1].splitlines()[-1].strip("= "))
-
-
-def test_a_table_and_a_bibliography_of_ones_own_are_cited_and_reported(installed):
-    """`references.bib` beside the own tables; what the harness carries stays as it is."""
-    papers = installed.folder / "own" / "papers"
-    papers.mkdir(parents=True)
-    (papers / "mine.t1.toml").write_text(
-        TABLE.replace("mine.mean", "glove-mini.mean").replace("58.40", "33.90"),
-        encoding="utf-8",
-    )
-    (papers / "references.bib").write_text(ENTRY, encoding="utf-8")
-    own = ["--results", "own", "--papers", "own/papers"]
-    said = installed("harness", "run", *CELL, "-o", "own", "--baseline", "own")
-    assert said.split()[-5:-2] == ["33.90", "match", "mine.t1"]
-    for subject in (["mine.t1"], ["mine.t1/averaged/mini-sts"]):
-        assert ENTRY.strip() in installed(
-            "harness", "cite", *subject, "--results", "own"
-        )
-    assert "@inproceedings{gao2021simcse" in installed("harness", "cite", "simcse.t5")
-    assert "own" in installed("harness", "report", *own)
-    assert installed("harness", "report", "--check", *own)
-    page = installed.folder / "own" / "site" / "index.html"
-    assert "title = {Mine}" in page.read_text(encoding="utf-8")
-    (papers / "references.bib").write_text(
-        ENTRY.replace("{Mine}", "{Ours}"), encoding="utf-8"
-    )
-    said = installed("harness", "report", "--check", *own, status=1)
-    assert "own/site/index.html" in said
-    assert "title = {Ours}" in installed(
-        "harness", "cite", "mine.t1", "--results", "own"
-    )
-    (papers / "references.bib").unlink()
-    said = installed("harness", "report", *own, status=1)
-    assert "mine.t1.toml: cite: " in said
 
 
 def test_the_installed_results_are_never_written(installed):

@@ -91,16 +91,6 @@ def test_a_folder_is_a_method(call, tmp_path):
     assert "is" not in call("run", *arguments, "-q").err
 
 
-def test_a_repository_that_is_not_here_is_named_with_what_gets_it(
-    call, monkeypatch, tmp_path
-):
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
-    answer = call("run -m someone/Some_model-v1.5 -t mini-sts")
-    assert answer.status == 3
-    assert answer.out == ""
-    assert "get it: harness fetch someone/Some_model-v1.5" in answer.err
-
-
 def test_a_repository_of_model2vec_is_read_as_its_folder_is(
     call, monkeypatch, tmp_path
 ):
@@ -117,15 +107,6 @@ def test_a_repository_of_model2vec_is_read_as_its_folder_is(
     assert answer.status == 0
     assert len(scores) == 2
     assert len(set(scores)) == 1
-
-
-def test_a_folder_may_not_take_the_name_of_a_registered_encoder(call, tmp_path):
-    shutil.copytree(
-        packaged(load_registry().encoders["bert-mini"]), tmp_path / "in" / "minilm"
-    )
-    answer = call("run -m in/minilm", *SMALL)
-    assert answer.status == 2
-    assert "--encoder NAME=in/minilm -m NAME" in answer.err
 
 
 def test_a_folder_whose_name_makes_no_id_is_told_so(call, tmp_path):
@@ -151,13 +132,6 @@ def test_what_a_pooling_bypasses_in_a_folder_is_noted(call, tmp_path):
     assert "(Pooling, the prompt 'query: ')" in answer.err
     assert "`mine.native`" in answer.err
     assert answer.err.count("\n") == 1
-
-
-def test_mtebs_names_are_told(call):
-    answer = call("run --dry-run -m glove-mini.mean -t SICK-R STS12 --json")
-    assert answer.status == 0
-    assert '"cells": 2' in answer.out
-    assert answer.err == "SICK-R is sick-r.all here\nSTS12 is sts12.senteval here\n"
 
 
 def test_what_a_glob_leaves_out_is_told_beside_the_plan(call):

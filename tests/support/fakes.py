@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from harness.evaluation.embeddings import NEIGHBOURS as PROBED
 from harness.registry import Registry
 from harness.results.folder import ResultsFolder
 from harness.results.index import Results
-from harness.results.published import Column, Row, Table
+from harness.results.published import Table
 from harness.results.records import SCHEMA
 from harness.tasks.loader import TaskLoader
 from harness.transforms.affine import Affine, Moments
@@ -276,36 +276,6 @@ def results_of(*records: Record) -> Results:
     for record in records:
         by_cell.setdefault((record.method, record.task), []).append(record)
     return Results(by_cell)
-
-
-def published_row(name: str, values: Mapping[str, str], **settings: Any) -> Row:
-    """A row of a published table, by default of the fakes' encoder, fitted on nothing."""
-    described = {
-        "label": name,
-        "backbone": "fake",
-        "fit": "none",
-        "supervision": "none",
-    }
-    return Row(id=name, values=values, **{**described, **settings})
-
-
-def published_table(
-    columns: Sequence[Column], rows: Sequence[Row], name: str = "toys", **settings: Any
-) -> Table:
-    """A published table of Spearman's correlations, known from the authors' code."""
-    described = {
-        "paper": "A paper",
-        "table": "Table 1",
-        "title": "Toys",
-        "cite": "gao2021simcse",
-        "source": "nowhere",
-        "metric": "spearman",
-        "aggregation": "all",
-        "evidence": "code",
-    }
-    return Table(
-        id=name, columns=tuple(columns), rows=tuple(rows), **{**described, **settings}
-    )
 
 
 def results_folder(
