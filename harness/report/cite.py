@@ -208,7 +208,7 @@ def _measured_in_words(number: Reproduction, folder: ResultsFolder) -> str:
     if number.verdict.k is not None:
         seeds = f"over {number_of(number.verdict.k, 'seed')}"
     verdict = f"{number.verdict.difference:+.2f}, {state}"
-    made_with = _made_with(folder.records_by_files.select(cell.measured_cells))
+    made_with = _made_with(folder.records.select(cell.measured_cells))
     return f"measured {score} {seeds} ({verdict}) by {cell.method} {made_with}"
 
 

@@ -26,8 +26,8 @@ from harness.results.claims import AVERAGE, Claim, ClaimResult, Finding
 from harness.results.differences import Outcome
 from harness.results.encoder_sizes import EncoderSize
 from harness.results.folder import ResultsFolder
-from harness.results.index import NOT_MEASURED, CellName, value
-from harness.results.questions import Search, Trial
+from harness.results.index import NOT_MEASURED, value
+from harness.results.questions import Search
 from harness.results.scorings import TASK_LABELS
 
 CLAIMS_PAGE = "replication-in-miniature.md"
@@ -38,7 +38,6 @@ OUTCOME_WORDS = {
     Outcome.UNDECIDED: "undecided",
     Outcome.NOT_MEASURED: NOT_MEASURED,
 }
-DECISIONS = (Outcome.HIGHER, Outcome.LOWER, Outcome.UNDECIDED)
 LEAST_P = 0.001  # that a table prints
 OVERVIEW_HEAD = (
     "id",
@@ -69,12 +68,8 @@ SEARCH_HEAD = ("row", "options", "before", "best", "at step", "last loss", "seed
 def claims_page(folder: ResultsFolder) -> str:
     """All claims with their tests, then the searches."""
     groups = claims_by_size(folder.claim_results, folder.encoder_sizes)
-    results: list[ClaimResult] = []
-    for group in groups.values():
-        results += group
-    cells: list[CellName] = []
-    for result in folder.claim_results:
-        cells += result.cells
+    results = [result for group in groups.values() for result in group]
+    cells = [cell for result in folder.claim_results for cell in result.cells]
     claims = folder.claims
     tables = {table.id: table for table in folder.tables}
     values = {
@@ -124,72 +119,63 @@ def claims_by_size(
 
 def encoders_of(results: Iterable[ClaimResult]) -> str:
     """The encoders that claims were tested on, as code."""
-    names: dict[str, None] = {}
-    for result in results:
-        names |= dict.fromkeys(result.claim.encoders)
+    names = dict.fromkeys(name for result in results for name in result.claim.encoders)
     return ", ".join(f"`{name}`" for name in names)
 
 
-def outcomes_in_words(results: Iterable[ClaimResult]) -> str:
-    """`2 as claimed, 6 opposite, 4 undecided`."""
-    return _counts_in_words(Counter(result.outcome for result in results))
-
-
-def _counts_in_words(counts: Counter[Outcome]) -> str:
-    """The count of each outcome; `not measured` only if there are any."""
+def outcomes_in_words(outcomes: Iterable[Outcome]) -> str:
+    """`2 as claimed, 6 opposite, 4 undecided`; `not measured` only if there are any."""
+    counts = Counter(outcomes)
     return ", ".join(
         f"{counts[outcome]} {word}"
         for outcome, word in OUTCOME_WORDS.items()
-        if counts[outcome] or outcome in DECISIONS
+        if counts[outcome] or outcome != Outcome.NOT_MEASURED
     )
 
 
 def _group(title: str, results: Sequence[ClaimResult]) -> dict[str, Any]:
     """What the template says of the claims of encoders of one size."""
-    by_task: Counter[Outcome] = Counter()
-    by_sentence: dict[str, list[ClaimResult]] = {}
+    outcomes_of_sentence: dict[str, list[Outcome]] = {}
+    rows = []
     for result in results:
-        by_task.update(result.outcomes)
-        if result.claim.entry.part_of:
-            by_sentence.setdefault(result.claim.entry.part_of, []).append(result)
+        claim, table = result.claim, result.claim.table
+        if claim.entry.part_of:
+            outcomes = outcomes_of_sentence.setdefault(claim.entry.part_of, [])
+            outcomes.append(result.outcome)
+        rows.append(
+            [
+                _link(claim),
+                claim.entry.claim,
+                _encoders(claim),
+                ShownCell(
+                    f"{table.paper}, {table.table}", link=f"papers/{table.id}.md"
+                ),
+                *(result.outcomes.count(outcome) for outcome in OUTCOME_WORDS),
+                len(result.findings),
+                result.in_paper if claim.is_printed else MISSING_NUMBER,
+                ShownCell(OUTCOME_WORDS[result.outcome], bold=True),
+            ]
+        )
     parts = []
-    for sentence, claims in by_sentence.items():
-        verb = "is part" if len(claims) == 1 else "are parts"
-        number = number_of(len(claims), "claim")
-        parts.append(f"{number} ({outcomes_in_words(claims)}) {verb} of {sentence}.")
-    rows = [_overview_row(result) for result in results]
+    for sentence, outcomes in outcomes_of_sentence.items():
+        verb = "is part" if len(outcomes) == 1 else "are parts"
+        number = number_of(len(outcomes), "claim")
+        parts.append(f"{number} ({outcomes_in_words(outcomes)}) {verb} of {sentence}.")
+    by_task = [outcome for result in results for outcome in result.outcomes]
     return {
         "title": title,
         "encoders": encoders_of(results),
         "claims": number_of(len(results), "claim"),
-        "outcomes": outcomes_in_words(results),
-        "tasks": by_task.total(),
-        "outcomes_by_task": _counts_in_words(by_task),
+        "outcomes": outcomes_in_words(result.outcome for result in results),
+        "tasks": len(by_task),
+        "outcomes_by_task": outcomes_in_words(by_task),
         "parts": parts,
         "table": table_of(OVERVIEW_HEAD, rows, texts=4),
     }
 
 
-def _overview_row(result: ClaimResult) -> list[object]:
-    claim = result.claim
-    counts = [result.outcomes.count(outcome) for outcome in OUTCOME_WORDS]
-    return [
-        _link(result),
-        claim.entry.claim,
-        _encoders(claim),
-        ShownCell(
-            f"{claim.table.paper}, {claim.table.table}",
-            link=f"papers/{claim.table.id}.md",
-        ),
-        *counts,
-        len(result.findings),
-        result.in_paper if claim.is_printed else MISSING_NUMBER,
-        ShownCell(OUTCOME_WORDS[result.outcome], bold=True),
-    ]
-
-
-def _link(result: ClaimResult) -> ShownCell:
-    return ShownCell(result.claim.id, link=f"#{result.claim.id}")
+def _link(claim: Claim) -> ShownCell:
+    return ShownCell(claim.id, link=f"#{claim.id}")
 
 
 def _encoders(claim: Claim) -> str:
@@ -198,29 +184,33 @@ def _encoders(claim: Claim) -> str:
 
 
 def _effects(results: Sequence[ClaimResult]) -> ShownTable:
-    """The difference of each claim on each task, as published and as measured."""
+    """The difference of each claim on each task: the published one, then the measured one."""
     labels = dict.fromkeys([*TASK_LABELS.values(), AVERAGE])  # of columns, each once
-    for result in results:
-        labels |= dict.fromkeys(finding.label for finding in result.findings)
     rows = []
     for result in results:
-        findings = {finding.label: finding for finding in result.all_findings}
-        effects = [_effect(findings.get(label)) for label in labels]
-        rows.append([_link(result), _encoders(result.claim), *effects])
-    return table_of(["claim", "tested on", *labels], rows, texts=2)
-
-
-def _effect(finding: Finding | None) -> str:
-    """`+1.25, +0.80`: the published difference, then the measured one; empty without a finding."""
-    if finding is None:
-        return ""
-    published_effect = MISSING_NUMBER
-    if finding.claimed is not None:
-        published_effect = signed(finding.claimed)
-    measured = OUTCOME_WORDS[finding.difference.outcome]
-    if finding.difference.points is not None:
-        measured = signed(finding.difference.points)
-    return f"{published_effect}, {measured}"
+        effects: dict[str, str] = {}
+        for finding in result.all_findings:
+            published = MISSING_NUMBER
+            if finding.claimed is not None:
+                published = signed(finding.claimed)
+            measured = OUTCOME_WORDS[finding.outcome]
+            if finding.difference.points is not None:
+                measured = signed(finding.difference.points)
+            effects[finding.label] = f"{published}, {measured}"
+        labels |= dict.fromkeys(effects)
+        rows.append((result.claim, effects))
+    return table_of(
+        ["claim", "tested on", *labels],
+        [
+            [
+                _link(claim),
+                _encoders(claim),
+                *(effects.get(label, "") for label in labels),
+            ]
+            for claim, effects in rows
+        ],
+        texts=2,
+    )
 
 
 # The section of a claim
@@ -229,10 +219,12 @@ def _effect(finding: Finding | None) -> str:
 def _section(result: ClaimResult) -> dict[str, Any]:
     """What the template says of a claim, with a row for each task."""
     claim = result.claim
-    metrics = dict.fromkeys(
-        metric_in_words(column.metric or claim.table.metric) for column in claim.columns
-    )
-    protocol = [*metrics]
+    protocol = [
+        *dict.fromkeys(
+            metric_in_words(column.metric or claim.table.metric)
+            for column in claim.columns
+        )
+    ]
     if claim.table.aggregation:
         protocol.append(aggregation_in_words(claim.table.aggregation))
     tasks = dict.fromkeys(f"`{column.task}`" for column in claim.columns)
@@ -241,18 +233,17 @@ def _section(result: ClaimResult) -> dict[str, Any]:
         f"{result.outcomes.count(outcome)} {word}"
         for outcome, word in OUTCOME_WORDS.items()
     ]
+    rows = [_finding_row(finding) for finding in result.all_findings]
     return {
         "claim": claim,
         "encoders": _encoders(claim),
         "protocol": "; ".join(protocol),
-        "notes": _notes(claim),
+        "notes": _notes(result),
         "outcome": OUTCOME_WORDS[result.outcome],
         "tasks": number_of(len(result.findings), "task"),
         "counts": ", ".join(counts),
         "in_paper": result.in_paper if claim.is_printed else "",
-        "table": table_of(
-            FINDING_HEAD, [_finding_row(finding) for finding in result.all_findings]
-        ),
+        "table": table_of(FINDING_HEAD, rows),
     }
 
 
@@ -263,45 +254,60 @@ def _finding_row(finding: Finding) -> list[str]:
         better, worse = finding.published
         printed = [f"{better:.2f}", f"{worse:.2f}", signed(finding.claimed)]
     tested = finding.difference
-    difference = "" if tested.points is None else signed(tested.points)
-    interval = ""
+    points = interval = p_holm = ""
+    if tested.points is not None:
+        points = signed(tested.points)
     if tested.low is not None and tested.high is not None:
         interval = f"{signed(tested.low)} to {signed(tested.high)}"
-    better_score, worse_score = finding.sides
+    if tested.p_holm is not None:
+        # Three digits, so that a p just below a level is not printed as that level.
+        p_holm = f"{tested.p_holm:.3g}" if tested.p_holm >= LEAST_P else "<0.001"
     return [
         finding.label,
         *printed,
-        str(better_score),
-        str(worse_score),
-        difference,
+        *map(str, finding.sides),
+        points,
         interval,
-        _p_value(tested.p_holm),
-        OUTCOME_WORDS[tested.outcome],
+        p_holm,
+        OUTCOME_WORDS[finding.outcome],
         tested.by,
     ]
 
 
-def _p_value(p: float | None) -> str:
-    """Three significant digits, so that a p just below a level is not printed as that level."""
-    if p is None:
-        return ""
-    return "<0.001" if p < LEAST_P else f"{p:.3g}"
-
-
-def _notes(claim: Claim) -> list[str]:
-    """What the test leaves out of the claim, the claim's note, and how its rows differ here."""
-    notes = []
-    if claim.entry.part_of:
-        notes.append(f"This is part of {claim.entry.part_of}.")
-    if not claim.entry.of_paper:
+def _notes(result: ClaimResult) -> list[str]:
+    """What the test leaves out, the claim's note, the other floor, and how rows differ here."""
+    claim, entry, notes = result.claim, result.claim.entry, []
+    if entry.part_of:
+        notes.append(f"This is part of {entry.part_of}.")
+    if not entry.of_paper:
         notes.append("No paper claims this of the encoder that was tested.")
-    if claim.entry.conjunction:
+    if entry.conjunction:
         notes.append(
             "It claims every column: it is `as claimed` only if all are, and `opposite` if one is."
         )
-    notes.append(claim.entry.note)
+    if entry.note:
+        notes.append(entry.note)
+    others = []
+    for finding in result.all_findings:
+        other = finding.other_difference
+        if other is not None and finding.other_sides and other.points is not None:
+            better, worse = finding.other_sides
+            others.append(
+                f"{finding.label} {better} and {worse}, {signed(other.points)} "
+                f"({OUTCOME_WORDS[other.outcome]})"
+            )
+    if others:
+        notes.append(
+            "With the other floor of narrow coordinates (docs/flows.md): "
+            f"{'; '.join(others)}."
+        )
     for row, method in zip(claim.rows, claim.methods, strict=True):
-        in_paper, here = _posts(row.method or method), _posts(method)
+        in_paper, here = (
+            f"`+{posts}`" if posts else "no post-processing"
+            for _, _, posts in (
+                name.partition("+") for name in (row.method or method, method)
+            )
+        )
         if in_paper != here:
             notes.append(
                 f"{row.label} is taken to have {in_paper} in the paper, and has {here} here."
@@ -316,13 +322,7 @@ def _notes(claim: Claim) -> list[str]:
                 f"{row.label} is published on {', '.join(other_tasks)}, another text form than "
                 "here."
             )
-    return [note for note in notes if note]
-
-
-def _posts(method: str) -> str:
-    """The post-processors of a method in words."""
-    names = method.partition("+")[2]
-    return f"`+{names}`" if names else "no post-processing"
+    return notes
 
 
 # Searches
@@ -330,35 +330,28 @@ def _posts(method: str) -> str:
 
 def search_table(search: Search, tables: Mapping[str, published.Table]) -> ShownTable:
     """The variants of a search with their trainings, and the published numbers, if it has any."""
-    head = [*SEARCH_HEAD]
-    printed: Sequence[float | None] = ()
-    if search.table:
-        head.append("published")
-        printed = search.published(tables)
+    head = [*SEARCH_HEAD, "published"] if search.table else SEARCH_HEAD
+    printed = search.published(tables) if search.table else []
     rows = []
     for place, row in enumerate(search.rows):
-        options = f"`{row.options}`" if row.options else ""
+        cells = [row.label, f"`{row.options}`" if row.options else ""]
         trials = search.trials.get(search.command(row), ())
-        cells = [row.label, options, *_trial_numbers(trials)]
+        if trials:
+            steps = dict.fromkeys(f"{one.step:,} of {one.steps:,}" for one in trials)
+            cells += [
+                _mean_and_spread([trial.before for trial in trials]),
+                _mean_and_spread([trial.best for trial in trials]),
+                ", ".join(steps),
+                f"{fmean(trial.loss for trial in trials):.3f}",
+                str(len(trials)),
+            ]
+        else:
+            cells += [NOT_MEASURED, NOT_MEASURED, NOT_MEASURED, NOT_MEASURED, ""]
         if search.table:
             score = printed[place]
             cells.append("" if score is None else f"{score:.1f}")
         rows.append(cells)
     return table_of(head, rows)
-
-
-def _trial_numbers(trials: Sequence[Trial]) -> list[str]:
-    """Score before training, best score, its step, last loss, and the number of seeds."""
-    if not trials:
-        return [NOT_MEASURED, NOT_MEASURED, NOT_MEASURED, NOT_MEASURED, ""]
-    steps = dict.fromkeys(f"{trial.step:,} of {trial.steps:,}" for trial in trials)
-    return [
-        _mean_and_spread([trial.before for trial in trials]),
-        _mean_and_spread([trial.best for trial in trials]),
-        ", ".join(steps),
-        f"{fmean(trial.loss for trial in trials):.3f}",
-        str(len(trials)),
-    ]
 
 
 def _mean_and_spread(scores: list[float]) -> str:

@@ -164,7 +164,7 @@ def _tallies(folder: ResultsFolder) -> Iterator[tuple[str, str, str]]:
         yield (
             f"claims of papers, tested on {size}",
             str(len(group)),
-            outcomes_in_words(group),
+            outcomes_in_words(result.outcome for result in group),
         )
     for programs, is_by_authors in (
         ("programs or model code of papers' authors", True),

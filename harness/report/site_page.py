@@ -161,7 +161,7 @@ def _claims(folder: ResultsFolder) -> Iterator[ShownTable]:
                     f"{outcomes[Outcome.HIGHER]} of {outcomes.total()}",
                 ]
             )
-        about = f"{encoders_of(group)}: {outcomes_in_words(group)}"
+        about = f"{encoders_of(group)}: {outcomes_in_words(result.outcome for result in group)}"
         yield replace(table_of(CLAIMS_HEAD, rows, 4, title), about=about)
 
 

@@ -17,10 +17,12 @@ from statistics import fmean
 from harness.core.toml import read_typed
 from harness.registry import Registry
 from harness.results.differences import (
+    NO_FLOORS,
     SEEDS_ALONE,
     Contrast,
     Difference,
     Differences,
+    Floors,
     Outcome,
     TaskScore,
     corrected,
@@ -215,13 +217,26 @@ class Finding:
         published: The two printed numbers in points, the row that is claimed to be
             better first; None for a claim in words alone.
         sides: The measured scores of both methods, in the same order.
-        difference: Whether the first method is higher or lower.
+        difference: Their difference and its test.
+        other_sides: The scores with the other floor of narrow coordinates, where a flow
+            was measured with both.
+        other_difference: The difference of these.
     """
 
     label: str
     published: tuple[float, float] | None
     sides: tuple[SeedScores, SeedScores]
     difference: Difference
+    other_sides: tuple[SeedScores, SeedScores] | None = None
+    other_difference: Difference | None = None
+
+    @property
+    def outcome(self) -> Outcome:
+        """Whether the first method is higher or lower; undecided if two floors disagree."""
+        outcome, other = self.difference.outcome, self.other_difference
+        if other is not None and other.outcome != outcome:
+            return Outcome.UNDECIDED
+        return outcome
 
     @property
     def claimed(self) -> float | None:
@@ -248,7 +263,7 @@ class ClaimResult:
     @property
     def outcomes(self) -> list[Outcome]:
         """The outcome on each task."""
-        return [finding.difference.outcome for finding in self.findings]
+        return [finding.outcome for finding in self.findings]
 
     @property
     def outcome(self) -> Outcome:
@@ -277,7 +292,7 @@ class ClaimResult:
         with_items = [
             Outcome.UNDECIDED
             if finding.difference.by == SEEDS_ALONE
-            else finding.difference.outcome
+            else finding.outcome
             for finding in self.findings
         ]
         is_decided = self.outcome in (Outcome.HIGHER, Outcome.LOWER)
@@ -303,7 +318,11 @@ class ClaimResult:
 
 
 def claim_result(
-    claim: Claim, results: Results, registry: Registry, stored: Differences
+    claim: Claim,
+    results: Results,
+    registry: Registry,
+    stored: Differences,
+    floors: Floors = NO_FLOORS,
 ) -> ClaimResult:
     """Every task of a claim, and their average if all have one metric.
 
@@ -312,6 +331,7 @@ def claim_result(
         results: The records.
         registry: Methods by name.
         stored: The stored differences.
+        floors: Scores of flows with the other floor.
     """
 
     def finding(
@@ -319,13 +339,17 @@ def claim_result(
     ) -> Finding:
         contrast = Contrast(*claim.methods, scores)
         sides = contrast.sides(results, registry)
-        known = stored.get(contrast)
-        return Finding(
+        tested = Finding(
             label=label,
             published=published,
             sides=sides,
-            difference=measured_difference(contrast, *sides, known),
+            difference=measured_difference(contrast, *sides, stored.get(contrast)),
         )
+        other_sides = contrast.sides(results, registry, floors)
+        if other_sides == sides:
+            return tested
+        other = measured_difference(contrast, *other_sides)
+        return replace(tested, other_sides=other_sides, other_difference=other)
 
     scores = [score_of_column(claim.table, column) for column in claim.columns]
     findings = [
@@ -345,9 +369,16 @@ def claim_result(
 
 
 def _corrected(findings: Sequence[Finding]) -> list[Finding]:
-    """Findings with the p of their differences corrected for all of them."""
-    differences = corrected([finding.difference for finding in findings])
+    """Findings with the p of their differences corrected for all of them, with each floor."""
+    tested = corrected([finding.difference for finding in findings])
+    others = corrected(
+        [finding.other_difference or finding.difference for finding in findings]
+    )
     return [
-        replace(finding, difference=difference)
-        for finding, difference in zip(findings, differences, strict=True)
+        replace(
+            finding,
+            difference=difference,
+            other_difference=other if finding.other_difference else None,
+        )
+        for finding, difference, other in zip(findings, tested, others, strict=True)
     ]

@@ -55,6 +55,11 @@ NO_INTERVAL = "no interval"
 # For these a run computes the bootstrap.
 WITHOUT_BOOTSTRAP = (SEEDS_ALONE, ITEMS_AND_NORMAL_P, NO_INTERVAL)
 
+# Scores of flows with the other floor of narrow coordinates than the records', by method,
+# task and path (docs/flows.md).
+Floors = Mapping[tuple[str, str, ScorePath], SeedScores]
+NO_FLOORS: Floors = {}
+
 # A task, and the path of a score in its records: `("sts12", ("spearman", "all"))`.
 TaskScore = tuple[str, ScorePath]
 
@@ -78,13 +83,14 @@ class Contrast:
         return tuple(product(self.methods, [task for task, _ in self.scores]))
 
     def sides(
-        self, results: Results, registry: Registry
+        self, results: Results, registry: Registry, floors: Floors = NO_FLOORS
     ) -> tuple[SeedScores, SeedScores]:
-        """The scores of both methods by seed."""
+        """The scores of both methods by seed, those of other floors where there are any."""
         first, second = (
             mean_over_tasks(
                 [
-                    seed_scores(method, task, path, results, registry)
+                    floors.get((method, task, path))
+                    or seed_scores(method, task, path, results, registry)
                     for task, path in self.scores
                 ]
             )
@@ -301,3 +307,47 @@ def write_differences(results: Path, differences: Differences) -> None:
     path = differences_file(results)
     if rows or path.exists():
         write_json(path, {"differences": rows})
+
+
+# The floors of flows
+
+
+@dataclass(frozen=True)
+class FloorRow:
+    """A score of a flow by seed, with a low and a high floor of narrow coordinates.
+
+    Attributes:
+        method: The method.
+        task: The task.
+        score: The path of the score.
+        low: The scores with the low floor; none where it was not measured.
+        high: The scores with the high floor.
+        floor: The floor of the method's records: `1e-6` or `3e-5`.
+    """
+
+    method: str
+    task: str
+    score: ScorePath
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+    floor: str
+
+
+@dataclass(frozen=True)
+class FloorRows:
+    """The file of scores with both floors."""
+
+    rows: tuple[FloorRow, ...]
+
+
+def read_floors(results: Path) -> Floors:
+    """The scores with the other floor than the records'; none where there is no file."""
+    path = results / RECORDS / "flow_floors.json"
+    rows = read_typed(FloorRows, path).rows if path.exists() else ()
+    floors: dict[tuple[str, str, ScorePath], SeedScores] = {}
+    for row in rows:
+        other = row.high if row.floor == "1e-6" else row.low
+        if other:
+            scores = SeedScores(dict(enumerate(other)), seeded=True)
+            floors[row.method, row.task, row.score] = scores
+    return floors

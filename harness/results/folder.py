@@ -22,7 +22,12 @@ from harness.results import conformance
 from harness.results.causes import Causes, read_causes
 from harness.results.claims import ClaimResult, Claims, claim_result, read_claims
 from harness.results.diagnosis import Diagnosis, diagnose
-from harness.results.differences import Differences, read_differences
+from harness.results.differences import (
+    Differences,
+    Floors,
+    read_differences,
+    read_floors,
+)
 from harness.results.effects import Effect, measured_effects, measured_scores
 from harness.results.encoder_sizes import EncoderSize, sizes_of_encoders
 from harness.results.explain import Explanation, explain, protocol_of_task
@@ -259,12 +264,19 @@ class ResultsFolder:
         return read_differences(self.path)
 
     @cached_property
+    def floors(self) -> Floors:
+        """The scores of flows with another floor of narrow coordinates."""
+        return read_floors(self.path)
+
+    @cached_property
     def claim_results(self) -> tuple[ClaimResult, ...]:
         """Every claim, tested; none where none are written."""
         if self.claims is None:
             return ()
         return tuple(
-            claim_result(claim, self.records, self.registry, self.differences)
+            claim_result(
+                claim, self.records, self.registry, self.differences, self.floors
+            )
             for claim in self.claims.resolved
         )
 

@@ -252,6 +252,37 @@ def test_a_conjunction_holds_if_all_do_and_fails_if_one_does(
     assert found.outcome is outcome
 
 
+@pytest.mark.parametrize(
+    ("other", "outcome"), [(65.0, Outcome.HIGHER), (55.0, Outcome.UNDECIDED)]
+)
+def test_a_task_is_undecided_if_the_floors_of_a_flow_disagree(tmp_path, other, outcome):
+    claims = claims_over_table(tmp_path, CLAIMS + 'columns = ["sts12"]\n')
+    results = results_of(
+        *records_on_seven_tasks("fake.cls", 60.0),
+        *records(
+            "fake.mean",
+            "sts12",
+            *[70.0] * 5,
+            written=REGISTRY.parse("fake.mean").identity,
+        ),
+    )
+    scores = SeedScores(dict(enumerate([other] * 5)), seeded=True)
+    floors = {("fake.mean", "sts12", WMEAN): scores}
+    result = claim_result(claims.resolved[0], results, REGISTRY, {}, floors)
+    [finding] = result.findings
+    assert finding.difference.outcome is Outcome.HIGHER
+    assert (finding.outcome, result.outcome) == (outcome, outcome)
+    folder = SimpleNamespace(
+        claims=claims,
+        claim_results=[result],
+        encoder_sizes=sizes_of_encoders(results, REGISTRY),
+        records=results,
+        searches=(),
+        tables=(),
+    )
+    assert f"(docs/flows.md): STS12 {other:.2f}" in claims_page(folder)
+
+
 @pytest.mark.parametrize("count", [1, 7])
 @pytest.mark.parametrize(
     ("better", "path", "other", "interval"),
