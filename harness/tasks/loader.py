@@ -64,13 +64,7 @@ class FitCorpus:
 
     @cached_property
     def _text_digest(self) -> TextDigest:
-        return self._digest_now()
-
-    def _digest_now(self) -> TextDigest:
-        """The digest of the sentences as they are read now.
-
-        Raises DataError, which names the corpus, for sentences that are no texts.
-        """
+        """Raises DataError, which names the corpus, for sentences that are no texts."""
         sentences = self.sentences()
         if isinstance(sentences, str | bytes) or not isinstance(sentences, Iterable):
             raise DataError(
@@ -84,7 +78,7 @@ class FitCorpus:
 
     def require_unchanged(self) -> None:
         """Raise DataError if other sentences, or another order of them, are read now."""
-        digest = self._digest_now().hexdigest()
+        digest = FitCorpus(self.name, self.sentences).digest
         if digest != self.digest:
             raise DataError(
                 f"@{self.name}: wanted the same sentences at each reading, found others: sha256 "

@@ -21,13 +21,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
-from io import BufferedIOBase, BytesIO
+from io import BytesIO
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
-from harness.core.errors import AssetMissing, DataError, UsageError
+from harness.core.errors import AssetMissing, DataError
 from harness.core.files import require_no_pointer
 from harness.core.pairs import Pairs, rows_digest
 from harness.core.texts import text_digest
@@ -102,7 +102,6 @@ class PublishedSet:
     folders: tuple[str, ...] = field(repr=False)
 
     def __call__(self, data_dir: Path, split: str) -> Pairs:
-        require_split(split, self.files)
         rows = published_rows(self.family)[split]
         paths = []
         for name in self.files[split]:
@@ -161,48 +160,29 @@ def locate(data_dir: Path, asset: str, *candidates: str) -> Path:
     )
 
 
-def require_split(split: str, splits: Iterable[str]) -> str:
-    """The name of a split, after a check that it is one of these. Raises UsageError."""
-    if split not in splits:
-        raise UsageError(
-            f"wanted one of the splits {', '.join(splits)}, found {split!r}"
-        )
-    return split
-
-
-def open_unpacked(path: Path) -> BufferedIOBase:
-    """An open file, decompressed while it is read if its name ends with .xz or .gz."""
-    if path.suffix == ".xz":
-        return lzma.open(path)
-    if path.suffix == ".gz":
-        return gzip.open(path)
-    return path.open("rb")
-
-
 def lines(
-    path: Path, encoding: str = "utf-8", data: bytes | None = None
+    path: Path,
+    encoding: str = "utf-8",
+    data: bytes | None = None,
+    keep_ends: bool = False,
 ) -> Iterator[tuple[str, str]]:
-    """Every line of a file without its end, each with its place `file:number`.
-
-    `data` are the bytes of the file, where they were read already.
-    """
-    for place, line in whole_lines(path, encoding, data):
-        yield place, line.removesuffix("\n").removesuffix("\r")
-
-
-def whole_lines(
-    path: Path, encoding: str = "utf-8", data: bytes | None = None
-) -> Iterator[tuple[str, str]]:
-    """Every line of a file with its end, each with its place `file:number`.
+    """Every line of a file, each with its place `file:number`.
 
     Lines end at LF alone: str.splitlines would also cut at control characters inside a
-    sentence.
+    sentence. A file whose name ends with .xz or .gz is decompressed while it is read.
+
+    Args:
+        path: The file.
+        encoding: Its encoding.
+        data: The bytes of the file, where they were read already.
+        keep_ends: Whether lines keep their ends.
     """
     number = 0
+    open_packed: Any = {".xz": lzma.open, ".gz": gzip.open}.get(path.suffix, Path.open)
     if data is None:
         require_no_pointer(path)
     try:
-        with open_unpacked(path) if data is None else BytesIO(data) as file:
+        with open_packed(path, "rb") if data is None else BytesIO(data) as file:
             for number, raw in enumerate(file, start=1):
                 if number == 1:
                     raw = raw.removeprefix(codecs.BOM_UTF8)
@@ -211,7 +191,10 @@ def whole_lines(
                     raise DataError(
                         f"{path}:{number}: wanted UTF-8, found NUL bytes, as of UTF-16"
                     )
-                yield f"{path}:{number}", raw.decode(encoding)
+                line = raw.decode(encoding)
+                if not keep_ends:
+                    line = line.removesuffix("\n").removesuffix("\r")
+                yield f"{path}:{number}", line
     except UnicodeDecodeError as error:
         raise DataError(
             f"{path}:{number}: wanted UTF-8, found {error.reason}"

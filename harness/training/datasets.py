@@ -34,7 +34,6 @@ from harness.tasks.readers import (
     body,
     fields,
     lines,
-    whole_lines,
 )
 
 # Columns of equal length: row n of all columns is one example.
@@ -153,7 +152,7 @@ def read_triplets(path: Path) -> TextColumns:
     the line.
     """
     examples: list[tuple[str, ...]] = []
-    rows = csv.reader((line for _, line in whole_lines(path)), strict=True)
+    rows = csv.reader((line for _, line in lines(path, keep_ends=True)), strict=True)
     try:
         header = tuple(next(rows, ()))
         if header not in (TRIPLETS_HEADER, TRIPLETS_HEADER[:2]):

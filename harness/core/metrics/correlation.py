@@ -50,23 +50,21 @@ def _centred(x: Float64[np.ndarray, " P"]) -> Float64[np.ndarray, " P"]:
     return np.ldexp(x, -np.frexp(np.abs(x).max())[1])
 
 
-def _pearson_of_similarities(
-    x: Float64[np.ndarray, " P"], gold: Float64[np.ndarray, " P"]
-) -> float | None:
-    """Pearson's correlation, x100; None if the similarities differ by rounding alone."""
-    is_constant = len(x) > 0 and np.ptp(tie_rounded(x)) == 0
-    return None if is_constant else pearson(x, gold)
-
-
 def correlations(values: Float64[np.ndarray, " P"], pairs: Pairs) -> dict[str, Any]:
     """Both correlations of similarities and gold, under every aggregation.
 
     Similarities are rounded before they are ranked, but not for Pearson's correlation,
-    which that would change where all of them are nearly equal.
+    which that would change where all of them are nearly equal; where they differ by
+    rounding alone, there is none.
     """
+
+    def pearson_of_values(x: np.ndarray, gold: np.ndarray) -> float | None:
+        is_constant = len(x) > 0 and np.ptp(tie_rounded(x)) == 0
+        return None if is_constant else pearson(x, gold)
+
     return {
         "spearman": aggregations(spearman, tie_rounded(values), pairs),
-        "pearson": aggregations(_pearson_of_similarities, values, pairs),
+        "pearson": aggregations(pearson_of_values, values, pairs),
     }
 
 
