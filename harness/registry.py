@@ -17,7 +17,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from functools import cache, partial
+from functools import cache, cached_property
 from typing import Any, TypeVar
 
 from harness.core.errors import HarnessError, UsageError
@@ -39,7 +39,6 @@ from harness.tasks.loader import OWN_TEXTS, TARGETS
 from harness.transforms.pooling import LAYER, MIX, NATIVE, POOLINGS, Native
 
 BASELINES_PACKAGE = "harness.baselines" if IS_WHEEL else "baselines"
-FIT_WORDS = (*TARGETS, OWN_TEXTS)  # the words after the `@` of an id that are no corpus
 # The names of what ids are made of; a task's name has a contract of its own.
 NAME_FORMS = {
     "encoder": re.compile(r"[a-z0-9-]+"),
@@ -94,20 +93,17 @@ class Registry:
     @property
     def by_hand(self) -> Mapping[str, EncoderConfig]:
         """The encoders that were added by `with_encoders`, by name."""
-        registered = load_registry().encoders
-        return {
-            name: encoder
-            for name, encoder in self.encoders.items()
-            if name not in registered
-        }
+        names = self.encoders.keys() - load_registry().encoders.keys()
+        return {name: self.encoders[name] for name in names}
 
-    @property
+    @cached_property
     def tasks_by_name(self) -> Mapping[str, Task]:
         """Tasks by their own names, and by their names in other programs."""
-        named_tasks = list(self.tasks.items())
+        tasks = dict(self.tasks)
         for task in self.tasks.values():
-            named_tasks += [(alias, task) for alias in task.aliases]
-        return _unique("task", named_tasks)
+            for alias in task.aliases:
+                tasks.setdefault(alias, task)
+        return tasks
 
     def parse(self, identifier: str) -> Method:
         """Read a method id, registered or composed of registered parts.
@@ -131,22 +127,22 @@ class Registry:
         """
         if identifier in self.methods:
             return self.methods[identifier]
-        if len(identifier) > LONGEST_ID:
-            raise UsageError(
-                f"{identifier[:40]}…: wanted a method id of {LONGEST_ID} characters at most, found "
-                f"{len(identifier):,}"
-            )
         parts = MethodId.parse(identifier)
-        if parts is None:
+        if parts is None or len(identifier) > LONGEST_ID:
             raise UsageError(
-                f"{identifier!r} is no method id; the form is {METHOD_GRAMMAR}"
+                f"{identifier[:LONGEST_ID]!r} is no method id; the form is {METHOD_GRAMMAR}, in "
+                f"{LONGEST_ID} characters at most"
             )
-        encoder = self._encoder(parts.encoder)
-        posts = self.parse_posts("+".join(parts.post))
-        if parts.fit_on is not None and parts.fit_on not in FIT_WORDS:
-            # The words of TARGETS are among the names that the message offers.
-            fit_corpora = {**dict.fromkeys(TARGETS), **self.corpora}
-            look_up("fit corpus", parts.fit_on, fit_corpora)
+        name, _, length = parts.encoder.partition(":")
+        dtype = FLOAT32
+        if name not in self.encoders:
+            name, dtype = precision_of(name)
+        remedy = f" If it is your own, give --encoder {name}=PATH"
+        encoder = look_up("encoder", name, self.encoders, remedy)
+        if dtype != FLOAT32:
+            encoder = encoder.on(Hardware(dtype=dtype))
+        if length:
+            encoder = encoder.with_max_length(int(length))
         word, _, argument = parts.pooling.partition(":")
         pooling = look_up("pooling", word, self.poolings)
         if argument:
@@ -159,21 +155,10 @@ class Registry:
         is_function = isinstance(encoder, FunctionConfig) and not argument
         if isinstance(pooling, Native) and not is_function:
             encoder = NativeConfig(encoder, argument)
+        posts = self.parse_posts("+".join(parts.post))
+        if parts.fit_on is not None and parts.fit_on != OWN_TEXTS:
+            look_up("fit corpus", parts.fit_on, {**TARGETS, **self.corpora})
         return Method(encoder, pooling, posts, parts.fit_on)
-
-    def _encoder(self, text: str) -> EncoderConfig:
-        """The encoder of an id, `bert-base-bfloat16:64`, with its precision and length."""
-        name, _, length = text.partition(":")
-        dtype = FLOAT32
-        if name not in self.encoders:
-            name, dtype = precision_of(name)
-        remedy = f" If it is your own, give --encoder {name}=PATH"
-        encoder = look_up("encoder", name, self.encoders, remedy)
-        if dtype != FLOAT32:
-            encoder = encoder.on(Hardware(dtype=dtype))
-        if length:
-            encoder = encoder.with_max_length(int(length))
-        return encoder
 
     def parse_posts(self, text: str) -> tuple[PostProcessor, ...]:
         """Read post-processors as written in an id, `sn+natsv:6`; an empty text has none.
@@ -186,34 +171,21 @@ class Registry:
             >>> [post.name for post in load_registry().parse_posts("sn+natsv:6")]
             ['sn', 'natsv:6']
         """
-        if not text:
-            return ()
-        return tuple(self._post(word) for word in text.split("+"))
-
-    def _post(self, text: str) -> PostProcessor:
-        """The post-processor of a text such as `natsv:6`, made with its argument."""
-        name, _, argument = text.partition(":")
-        make = look_up("post-processor", name, self.posts)
-        arguments: list[int | str] = []
-        if argument.isdecimal():
-            arguments.append(int(argument))
-        elif argument:
-            arguments.append(argument)
-        signature = _signature(make)
-        try:
-            signature.bind(*arguments)
-        except TypeError:
-            article = "no" if argument else "an"
-            raise UsageError(
-                f"+{text}: {name} takes {article} argument, as in {METHOD_GRAMMAR}"
-            ) from None
-        types = [parameter.annotation for parameter in signature.parameters.values()]
-        takes_number = bool(types) and types[0] in (int, int | None)
-        if takes_number and argument and not argument.isdecimal():
-            raise UsageError(
-                f"+{text}: {name} takes a whole number, as in {METHOD_GRAMMAR}"
-            )
-        return make(*arguments)
+        posts = []
+        for word in text.split("+") if text else ():
+            name, _, argument = word.partition(":")
+            make = look_up("post-processor", name, self.posts)
+            arguments: list[Any] = [argument] if argument else []
+            if argument.isdecimal():
+                arguments = [int(argument)]
+            try:
+                posts.append(make(*arguments))
+            except TypeError:
+                raise UsageError(
+                    f"+{word}: wanted the argument of {name}{inspect.signature(make)}, found "
+                    f"{argument or 'none'}; the form is {METHOD_GRAMMAR}"
+                ) from None
+        return tuple(posts)
 
     def select_methods(self, patterns: Iterable[str]) -> tuple[Method, ...]:
         """Select methods by globs, for registered ones, and by ids, which may be compositions.
@@ -257,7 +229,7 @@ class Registry:
         return _selected(
             patterns,
             tasks,
-            partial(look_up, "task", things=tasks),
+            lambda name: look_up("task", name, tasks),
             no_match="-t {!r} matches no task: harness list tasks",
         )
 
@@ -288,12 +260,6 @@ def _selected(
             raise UsageError(no_match.format(pattern))
         selected += matching
     return tuple(dict.fromkeys(selected))
-
-
-@cache  # a report reads hundreds of ids
-def _signature(make: Callable[..., PostProcessor]) -> inspect.Signature:
-    """The arguments that make a post-processor, with their types."""
-    return inspect.signature(make, eval_str=True)
 
 
 def is_glob(pattern: str) -> bool:
@@ -373,11 +339,10 @@ def collected(plugins: tuple[Plugin, ...] = ()) -> Registry:
         tasks=_by_name("task", _listed(task_modules, "TASKS")),
         corpora=_by_name("corpus", _listed(task_modules, "CORPORA")),
     )
-    for name in registry.corpora:
-        if name in FIT_WORDS:
-            raise HarnessError(
-                f"the corpus {name!r}: @{name} has a meaning of its own: rename it"
-            )
+    for name in registry.corpora.keys() & {*TARGETS, OWN_TEXTS}:
+        raise HarnessError(
+            f"the corpus {name!r}: @{name} has a meaning of its own: rename it"
+        )
     methods: list[tuple[str, Method]] = []
     for method_or_id in _listed(method_modules, "METHODS"):
         method = method_or_id
@@ -395,10 +360,7 @@ def _modules(package: str) -> Iterable[Any]:
 
 def _listed(modules: Iterable[Any], tuple_name: str) -> list[Any]:
     """The items of the tuples of this name in all modules that have one."""
-    things: list[Any] = []
-    for module in modules:
-        things += getattr(module, tuple_name, ())
-    return things
+    return [thing for module in modules for thing in getattr(module, tuple_name, ())]
 
 
 def _by_name(kind: str, things: Iterable[Any]) -> dict[str, Any]:
@@ -411,10 +373,9 @@ def _unique(
 ) -> dict[str, Registered]:
     """The things of pairs of name and thing, by name. Raises HarnessError for two of one name."""
     things: dict[str, Registered] = {}
+    form = NAME_FORMS.get(kind)
     for name, thing in named_things:
-        form = NAME_FORMS.get(kind)
-        is_text = isinstance(name, str) and name != ""
-        if not is_text or (form is not None and not form.fullmatch(name)):
+        if form is not None and not form.fullmatch(str(name)):
             raise HarnessError(
                 f"wanted a name in small letters as that of the {kind}, with hyphens between "
                 f"words, found {name!r:.60}: rename it"

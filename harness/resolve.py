@@ -69,6 +69,74 @@ class Resolver:
             resolver._add(name, source)
         return resolver
 
+    def method(self, word: str | Path) -> Method:
+        """The method that a word means. Raises UsageError."""
+        [identifier] = self.patterns([str(word)])
+        return self.registry.parse(identifier)
+
+    def patterns(self, words: Iterable[str]) -> list[str]:
+        """The words, each model replaced by the id of its method. Globs stay as they are."""
+        meanings = {
+            word: word if is_glob(word) else self._identifier(word) for word in words
+        }
+        return self._noted(meanings)
+
+    def task_patterns(self, words: Iterable[str]) -> list[str]:
+        """The words, mteb's names of tasks replaced by the harness's. Others stay.
+
+        A file of pairs is added to the registry as a task, whose name replaces it.
+        """
+        meanings = {}
+        for word in words:
+            tasks = self.registry.tasks_by_name
+            if word not in tasks and Path(word).suffix and Path(word).is_file():
+                task = task_of_file(Path(word))
+                if task.name in tasks:
+                    raise UsageError(
+                        f"-t {word}: a task is called {task.name!r}: rename the file"
+                    )
+                added_tasks = {**self.registry.tasks, task.name: task}
+                self.registry = replace(self.registry, tasks=added_tasks)
+                meanings[word] = task.name
+            else:
+                meanings[word] = tasks[word].name if word in tasks else word
+        return self._noted(meanings)
+
+    def _noted(self, meanings: Mapping[str, str]) -> list[str]:
+        """The meanings of words; those that differ from their word are noted."""
+        for word, meaning in meanings.items():
+            if meaning != word:
+                self.notes[word] = meaning
+        return list(meanings.values())
+
+    def _identifier(self, word: str) -> str:
+        """The id of the method that a word means: the word itself, or its model's method.
+
+        A model may be followed by the rest of an id: `org/name`, `org/name:64`,
+        `org/name.mean`, `./folder.mean+sn@target`.
+        """
+        if word in self.registry.methods:
+            return word
+        model, length, suffix = word, "", ""
+        if _existing_path(word) is None:
+            poolings = "|".join(map(re.escape, self.registry.poolings))
+            form = rf"(.+?)(:[0-9]+)?(\.(?:{poolings})(?:[:+@].*)?)?"
+            match = re.fullmatch(form, word)
+            if match is not None:
+                model, length, suffix = match.groups(default="")
+        name = self._encoder_name(model)
+        if name is not None:
+            return f"{name}{length}{suffix or f'.{self._own_pooling(name)}'}"
+        if MethodId.parse(word) is not None:
+            return word
+        if "/" in word:
+            raise UsageError(f"{word}: there is no such file or folder")
+        names = (*self.registry.encoders, *self._repositories(), *self.registry.methods)
+        offered = nearest(word, names) or f"the form is {METHOD_GRAMMAR}"
+        raise UsageError(f"{word!r} is no method or model: {offered}")
+
+    # Models
+
     def _add(self, name: str, source: str) -> None:
         """Add the encoder of a path or a repository. A registered encoder only gets the path."""
         path = _existing_path(source)
@@ -90,83 +158,9 @@ class Resolver:
         If a repository was fetched before, the kind of encoder is read from its files.
         """
         config = config_for(name, source, path)
-        is_fetched = path is None and self.places.has_encoder(config)
-        if is_fetched and isinstance(config, TransformerConfig):
-            return _for_folder(config, self.places.encoder(config))
+        if path is None and self.places.has_encoder(config):
+            return _of_folder(config, self.places.encoder(config))
         return config
-
-    def method(self, word: str | Path) -> Method:
-        """The method that a word means. Raises UsageError."""
-        [identifier] = self.patterns([str(word)])
-        return self.registry.parse(identifier)
-
-    def patterns(self, words: Iterable[str]) -> list[str]:
-        """The words, each model replaced by the id of its method. Globs stay as they are."""
-        patterns = []
-        for word in words:
-            identifier = word if is_glob(word) else self._identifier(word)
-            patterns.append(identifier)
-        return patterns
-
-    def task_patterns(self, words: Iterable[str]) -> list[str]:
-        """The words, mteb's names of tasks replaced by the harness's. Others stay.
-
-        A file of pairs is added to the registry as a task, whose name replaces it.
-        """
-        tasks = self.registry.tasks_by_name
-        patterns = []
-        for word in words:
-            if word not in tasks and Path(word).suffix and Path(word).is_file():
-                task = task_of_file(Path(word))
-                if task.name in tasks:
-                    raise UsageError(
-                        f"-t {word}: a task is called {task.name!r}: rename the file"
-                    )
-                added_tasks = {**self.registry.tasks, task.name: task}
-                self.registry = replace(self.registry, tasks=added_tasks)
-                self._note(word, task.name)
-                patterns.append(task.name)
-            elif word in tasks:
-                self._note(word, tasks[word].name)
-                patterns.append(tasks[word].name)
-            else:
-                patterns.append(word)
-        return patterns
-
-    def _note(self, word: str, meaning: str) -> None:
-        """Note the meaning of a word, unless it is the word itself."""
-        if meaning != word:
-            self.notes[word] = meaning
-
-    def _identifier(self, word: str) -> str:
-        """The id of the method that a word means: the word itself, or its model's method.
-
-        A model may be followed by the rest of an id: `org/name`, `org/name:64`,
-        `org/name.mean`, `./folder.mean+sn@target`.
-        """
-        model, length, suffix = word, "", ""
-        if _existing_path(word) is None:
-            poolings = "|".join(
-                re.escape(pooling) for pooling in self.registry.poolings
-            )
-            form = rf"(.+?)(:[0-9]+)?(\.(?:{poolings})(?:[:+@].*)?)?"
-            match = re.fullmatch(form, word)
-            if match is not None:
-                model, length, suffix = match.groups(default="")
-        name = self._encoder_name(model)
-        if name is not None:
-            if not suffix:
-                suffix = f".{self._own_pooling(name)}"
-            identifier = f"{name}{length}{suffix}"
-            self._note(word, identifier)
-            return identifier
-        if MethodId.parse(word) is not None:
-            return word
-        if "/" in word:
-            raise UsageError(f"{word}: there is no such file or folder")
-        names = (*self.registry.encoders, *self._repositories(), *self.registry.methods)
-        offered = nearest(word, names) or f"the form is {METHOD_GRAMMAR}"
-        raise UsageError(f"{word!r} is no method or model: {offered}")
 
     def _encoder_name(self, model: str) -> str | None:
         """The name of a model's encoder, which is added if it is new; None if it is no model."""
@@ -178,22 +172,22 @@ class Resolver:
             return repositories[model]
         if path is None and not is_repository(model):
             return None
-        repository_name = model.partition("@")[0].rpartition("/")[2]
-        title = repository_name if path is None else path.name
+        title = (
+            model.partition("@")[0].rpartition("/")[2] if path is None else path.name
+        )
         name = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
         if not name:
             raise UsageError(
                 f"-m {model}: wanted a name with a letter from a to z or a digit, found "
                 f"{title!r}; name this one: --encoder NAME={model} -m NAME"
             )
-        if name not in self.registry.encoders:
+        known = self.registry.encoders.get(name)
+        if known is None:
             self._add(name, model)
-            return name
-        is_same_encoder = (
-            self.registry.encoders[name] == self._config(name, model, path)
-            and self.places.encoders.get(name) == path
-        )
-        if not is_same_encoder:
+        elif (known, self.places.encoders.get(name)) != (
+            self._config(name, model, path),
+            path,
+        ):
             raise UsageError(
                 f"-m {model}: another encoder is called {name!r}; name this one: "
                 f"--encoder NAME={model} -m NAME"
@@ -296,17 +290,12 @@ def config_for(name: str, source: str, path: Path | None) -> EncoderConfig:
             asset=source,
             trained_on=UNSTATED,
         )
-    if path.is_file():
-        if path.suffix not in VECTOR_SUFFIXES:
-            raise UsageError(
-                f"--encoder {name}={source}: wanted a model folder or a vector file "
-                f"({', '.join(VECTOR_SUFFIXES)}), found a file of another kind; name another"
-            )
+    if path.is_file() and path.suffix in VECTOR_SUFFIXES:
         return StaticConfig(name=name, file=path.name, trained_on=UNSTATED)
     if not path.is_dir():
         raise UsageError(
             f"--encoder {name}={source}: wanted a model folder or a vector file "
-            f"({', '.join(VECTOR_SUFFIXES)}), found neither a file nor a folder; name another"
+            f"({', '.join(VECTOR_SUFFIXES)}), found a file of another kind; name another"
         )
     if is_elmo_folder(path):
         return ElmoConfig(name=name, trained_on=UNSTATED)
@@ -317,12 +306,12 @@ def config_for(name: str, source: str, path: Path | None) -> EncoderConfig:
             "neither; name a model folder"
         )
     config = TransformerConfig(name=name, repo=path.name, trained_on=UNSTATED)
-    return _for_folder(config, path)
+    return _of_folder(config, path)
 
 
-def _for_folder(config: TransformerConfig, folder: Path) -> EncoderConfig:
+def _of_folder(config: EncoderConfig, folder: Path) -> EncoderConfig:
     """The configuration, or the one of a Model2Vec encoder if the folder holds one."""
-    if not is_subword_folder(folder):
+    if not isinstance(config, TransformerConfig) or not is_subword_folder(folder):
         return config
     return SubwordConfig(
         name=config.name,

@@ -8,8 +8,6 @@ import numpy as np
 
 from harness.core.interfaces import Encoding, PostProcessor
 from harness.core.metrics import PairRows
-from harness.core.pairs import Pairs
-from harness.evaluation.embeddings import PooledEmbeddings
 
 MISSING_FOLDER = Path("no-such-folder")
 
@@ -38,23 +36,17 @@ def with_constants(x: np.ndarray, noise: np.ndarray | float = 0.0) -> np.ndarray
     return np.concatenate([x, constants.astype(np.float32)], axis=1)
 
 
-def dimensions(*posts: PostProcessor) -> int:
-    """A number of dimensions that is enough for these post-processors, one after the other.
+def rows_to_fit_on(*posts: PostProcessor) -> np.ndarray:
+    """Rows on which these post-processors can be fitted, one after the other.
 
-    It is 16 more than they take out or keep: the arguments in their names, `natsv:6` or
-    `whitening:256`, are numbers of dimensions.
+    They have 16 dimensions more than the post-processors take out or keep: the arguments
+    in their names, `natsv:6` or `whitening:256`, are numbers of dimensions.
     """
-    count = 16
+    width = 16
     for post in posts:
         argument = post.name.partition(":")[2]
         if argument.isdigit():
-            count += int(argument)
-    return count
-
-
-def rows_to_fit_on(*posts: PostProcessor) -> np.ndarray:
-    """Rows on which these post-processors can be fitted, one after the other."""
-    width = dimensions(*posts)
+            width += int(argument)
     return rows(2 * width, width)
 
 
@@ -81,16 +73,3 @@ def pair_rows(row_numbers: np.ndarray, largest_gold: float) -> PairRows:
     """Pairs of the first two rows, the next two, ...; gold is 0 and `largest_gold` in turn."""
     a, b = row_numbers[0::2], row_numbers[1::2]
     return PairRows(a=a, b=b, gold=np.arange(len(a)) % 2 * largest_gold)
-
-
-def pooled_pairs(x: np.ndarray) -> tuple[PooledEmbeddings, Pairs]:
-    """The rows as vectors of sentences, and pairs of the first two, the next two, and so on.
-
-    Gold scores go from 0 to 5, and the pairs are in two groups.
-    """
-    texts = [f"sentence {row}" for row in range(len(x))]
-    gold = np.random.default_rng(0).integers(0, 11, len(x) // 2) / 2
-    group = tuple("near" if number % 3 else "far" for number in range(len(gold)))
-    pairs = Pairs(tuple(texts[0::2]), tuple(texts[1::2]), gold, group)
-    row_of_text = {text: row for row, text in enumerate(texts)}
-    return PooledEmbeddings(row_of_text, x), pairs

@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from fakes import Centre
+from fakes import Centre, pooled_pairs
 
 from baselines.minilm import MINILM
 from baselines.natsv import Natsv
 from baselines.sn import SN
 from baselines.whitening import Whitening
-from harness.contracts.samples import pooled_pairs, rows
+from harness.contracts.samples import rows
 from harness.core.errors import ScoreError, UsageError
 from harness.core.pairs import Pairs
 from harness.core.types import Method, Task

@@ -21,6 +21,7 @@ from harness.core.interfaces import Encoding, Identity, LocalFiles, Source, Trai
 from harness.core.pairs import Pairs
 from harness.core.types import Corpus, Method, Progress, Record, Task
 from harness.evaluation.embeddings import NEIGHBOURS as PROBED
+from harness.evaluation.embeddings import PooledEmbeddings
 from harness.registry import Registry
 from harness.results.folder import ResultsFolder
 from harness.results.index import Results
@@ -359,3 +360,16 @@ def use_packaged_results(monkeypatch, folder):
     """Give commands another folder of results that come with the harness."""
     for module in ("results.layout", "cli.options"):
         monkeypatch.setattr(f"harness.{module}.COMMITTED", folder)
+
+
+def pooled_pairs(x: np.ndarray) -> tuple[PooledEmbeddings, Pairs]:
+    """The rows as vectors of sentences, and pairs of the first two, the next two, and so on.
+
+    Gold scores go from 0 to 5, and the pairs are in two groups.
+    """
+    texts = [f"sentence {row}" for row in range(len(x))]
+    gold = np.random.default_rng(0).integers(0, 11, len(x) // 2) / 2
+    group = tuple("near" if number % 3 else "far" for number in range(len(gold)))
+    pairs = Pairs(tuple(texts[0::2]), tuple(texts[1::2]), gold, group)
+    row_of_text = {text: row for row, text in enumerate(texts)}
+    return PooledEmbeddings(row_of_text, x), pairs

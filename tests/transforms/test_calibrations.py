@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from fakes import pooled_pairs
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,7 +12,7 @@ from baselines.miniature import BERT_MINI
 from baselines.natsv import Natsv
 from baselines.sn import SN
 from baselines.whitening import Whitening
-from harness.contracts.samples import pooled_pairs, rows, with_constants
+from harness.contracts.samples import rows, with_constants
 from harness.core.errors import ScoreError
 from harness.core.types import Method
 from harness.evaluation.cell import fit
