@@ -13,7 +13,6 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
-import tomllib
 from collections.abc import Iterable
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
@@ -42,7 +41,6 @@ PLUGIN_LISTS = (
     "METRICS",
     "ASSETS",
 )
-PYPROJECT_TABLE = "sentence-embedding-harness"  # [tool.…] of a pyproject.toml
 BYTECODE = "__pycache__"  # a folder that Python makes by itself
 
 # The plug-ins of a command
@@ -51,35 +49,14 @@ BYTECODE = "__pycache__"  # a folder that Python makes by itself
 def plugins_in_use(named: Iterable[str | Path] = ()) -> list[Plugin]:
     """The plug-ins of a command that measures; none of them is imported yet.
 
-    They are the files that are named, the files of HARNESS_PLUGINS and of the
-    pyproject.toml of the current folder, and installed distributions. Raises UsageError
-    for a file that is not there.
+    They are the files that are named, the files of HARNESS_PLUGINS, and installed
+    distributions. Raises UsageError for a file that is not there.
     """
-    files = list(named)
-    for path in os.environ.get(PLUGINS_SETTING, "").split(os.pathsep):
-        if path:
-            files.append(path)
-    files += _files_of_project()
+    in_environment = os.environ.get(PLUGINS_SETTING, "").split(os.pathsep)
+    files = [*named, *filter(None, in_environment)]
     plugins = [plugin_of_file(file) for file in files]
     plugins += [_plugin_of_entry_point(point) for point in entry_points(group=GROUP)]
     return list(dict.fromkeys(plugins))
-
-
-def _files_of_project() -> list[str]:
-    """The files that the pyproject.toml of the current folder names; none without one."""
-    project = Path("pyproject.toml")
-    if not project.is_file():
-        return []
-    try:
-        tool = tomllib.loads(project.read_text(encoding="utf-8")).get("tool", {})
-    except (OSError, ValueError) as error:
-        raise UsageError(f"pyproject.toml: wanted TOML, found: {error}") from None
-    files: list[str] = tool.get(PYPROJECT_TABLE, {}).get("plugins", [])
-    if not isinstance(files, list):
-        raise UsageError(
-            f"pyproject.toml, tool.{PYPROJECT_TABLE}: plugins: wanted a list of files"
-        )
-    return files
 
 
 def plugin_of_file(path: str | Path) -> Plugin:
@@ -211,19 +188,11 @@ def _imported(plugin: Plugin) -> ModuleType:
 def registered(plugin: Plugin) -> dict[str, list[str]]:
     """The names that a loaded plug-in registers, by the tuple that holds them."""
     module = sys.modules[plugin.module]
-    names_by_tuple = {}
+    names_by_tuple: dict[str, list[str]] = {}
     for tuple_name in PLUGIN_LISTS:
-        things = getattr(module, tuple_name, ())
-        names_by_tuple[tuple_name] = [_registered_name(thing) for thing in things]
+        # POSTS has names as keys, and METHODS may hold ids: a string is its own name.
+        names_by_tuple[tuple_name] = [
+            str(getattr(thing, "id", "") or getattr(thing, "name", thing))
+            for thing in getattr(module, tuple_name, ())
+        ]
     return names_by_tuple
-
-
-def _registered_name(thing: Any) -> str:
-    """The id of a method, or the name of any other object.
-
-    POSTS has names as keys, and METHODS may hold ids, so that a string is its own name.
-    """
-    if isinstance(thing, str):
-        return thing
-    name: str = thing.id if hasattr(thing, "id") else thing.name
-    return name

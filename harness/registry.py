@@ -17,7 +17,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from functools import cache, cached_property
+from functools import cache
 from typing import Any, TypeVar
 
 from harness.core.errors import HarnessError, UsageError
@@ -96,7 +96,7 @@ class Registry:
         names = self.encoders.keys() - load_registry().encoders.keys()
         return {name: self.encoders[name] for name in names}
 
-    @cached_property
+    @property
     def tasks_by_name(self) -> Mapping[str, Task]:
         """Tasks by their own names, and by their names in other programs."""
         tasks = dict(self.tasks)

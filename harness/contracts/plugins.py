@@ -17,9 +17,8 @@ def load_plugins(files: Iterable[str | Path] = ()) -> Registry:
 
     Args:
         files: Python files, or folders with an `__init__.py`. Those that
-            HARNESS_PLUGINS and the pyproject.toml of the current folder name are loaded
-            as well, and installed distributions that declare the entry point group
-            `sentence_embedding_harness`.
+            HARNESS_PLUGINS names are loaded as well, and installed distributions that
+            declare the entry point group `sentence_embedding_harness`.
 
     Returns:
         The registry, with what they register.

@@ -7,8 +7,9 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache, partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from harness.core.errors import HarnessError
 from harness.core.provenance import PLUGINS, Plugin
@@ -44,6 +45,7 @@ def results_of(
             yield call()
         return
     from joblib import Parallel, delayed
+    from joblib.externals.loky.backend.reduction import dumps
     from joblib.externals.loky.process_executor import TerminatedWorkerError
 
     os.environ.setdefault("PYTHONWARNINGS", QUIET_WARNINGS)
@@ -54,11 +56,12 @@ def results_of(
         batch_size=1,
         max_nbytes=None,
         inner_max_num_threads=1,
-        initializer=_begin_worker,
-        initargs=(os.getpid(), tuple(PLUGINS.values())),
     )
+    call_in_worker = partial(_call_in_worker, os.getpid(), tuple(PLUGINS.values()))
     try:
-        yield from parallel(delayed(call)() for call in calls)
+        yield from parallel(
+            delayed(call_in_worker)(bytes(dumps(call))) for call in calls
+        )
     except TerminatedWorkerError:
         raise HarnessError(
             "a worker process was killed, perhaps for want of memory; what was done is "
@@ -66,8 +69,18 @@ def results_of(
         ) from None
 
 
-def _begin_worker(parent: int, plugins: Sequence[Plugin]) -> None:
-    """Prepare a worker: plug-ins are loaded, and it ends soon after its parent has ended."""
+def _call_in_worker(parent: int, plugins: Sequence[Plugin], pickled: bytes) -> Any:
+    """Make a call that was pickled, after the plug-ins are loaded that may have defined it."""
+    from joblib.externals.loky.backend.reduction import loads
+
+    _prepare_worker(parent)
+    import_plugins(plugins)
+    return loads(pickled)()
+
+
+@cache
+def _prepare_worker(parent: int) -> None:
+    """Let this process grow, and end it soon after its parent has ended."""
     from joblib.externals.loky import process_executor
 
     # joblib replaces a worker that has grown by 300 MB. One encoder is as large, and a new
@@ -80,7 +93,6 @@ def _begin_worker(parent: int, plugins: Sequence[Plugin]) -> None:
         os._exit(1)
 
     threading.Thread(target=end_after_parent, daemon=True).start()
-    import_plugins(plugins)
 
 
 def default_jobs() -> int:

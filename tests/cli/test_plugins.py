@@ -115,16 +115,9 @@ def test_a_name_of_what_a_template_imports_gives_a_file_that_runs(
     assert done.status == 0, done.err
 
 
-@pytest.mark.parametrize("how", ["environment", "project"])
-def test_a_folder_and_an_environment_name_plug_ins(
-    call, new_plugin_file, monkeypatch, tmp_path, how
-):
+def test_an_environment_names_plug_ins(call, new_plugin_file, monkeypatch):
     file = new_plugin_file("method")
-    if how == "environment":
-        monkeypatch.setenv("HARNESS_PLUGINS", str(file))
-    else:
-        table = '[tool.sentence-embedding-harness]\nplugins = ["mine.py"]\n'
-        (tmp_path / "pyproject.toml").write_text(table)
+    monkeypatch.setenv("HARNESS_PLUGINS", str(file))
     [row] = json.loads(call("list plugins --json").out)
     found = row["plug-in"], row["posts"], row["methods"]
     assert found == ("mine", "mine", "bert-mini.mean+mine@target")
