@@ -133,67 +133,42 @@ def _require_known_names(table: Table, registry: Registry) -> None:
 
 def _faults(table: Table) -> Iterator[tuple[str, str]]:
     """Every fault of a table: its place, empty for the table itself, and a sentence."""
-    words = _closed_lists(table)
-    for fault in _table_faults(table, words):
-        yield "", fault
-    for column in table.columns:
-        for fault in _column_faults(column, words):
-            yield f", column {column.id}", fault
-    # The names in these keys of a row have to be ids of columns.
-    columns = [column.id for column in table.columns]
-    words_of_rows = {**words, **dict.fromkeys(KEYS_BY_COLUMN, columns)}
-    for row in table.rows:
-        for fault in _row_faults(row, table, words_of_rows):
-            yield f", row {row.id}", fault
-
-
-def _table_faults(table: Table, words: Mapping[str, Collection[str]]) -> Iterator[str]:
-    """Faults of a table itself."""
     if table.scale not in (1, 100):
-        yield f"scale: wanted 1 or 100, found {table.scale}"
-    yield from _repeated_ids("column", table.columns)
-    yield from _repeated_ids("row", table.rows)
-    yield from _unknown_words(table, words)
-
-
-def _column_faults(
-    column: Column, words: Mapping[str, Collection[str]]
-) -> Iterator[str]:
-    """Faults of a column."""
-    yield from _unknown_words(column, words)
-    kinds = [column.task, column.average_of, column.why_not]
-    if len([kind for kind in kinds if kind]) != 1:
-        yield "wanted exactly one of task, average_of and why_not"
-
-
-def _row_faults(
-    row: Row, table: Table, words: Mapping[str, Collection[str]]
-) -> Iterator[str]:
-    """Faults of a row and its numbers."""
-    yield from _unknown_words(row, words)
-    yield from _contradictions(row, table)
-    yield from _number_faults(row, table)
-
-
-def _repeated_ids(
-    kind: str, entries: Sequence[Column] | Sequence[Row]
-) -> Iterator[str]:
-    counts = Counter(entry.id for entry in entries)
-    for name, count in counts.items():
-        if count > 1:
-            yield f"{kind} id {name!r} is there twice"
-
-
-def _closed_lists(table: Table) -> dict[str, Collection[str]]:
-    """The words that a key of a table, a column or a row may have."""
-    return {
+        yield "", f"scale: wanted 1 or 100, found {table.scale}"
+    columns = [column.id for column in table.columns]
+    rows = [row.id for row in table.rows]
+    for kind, names in (("column", columns), ("row", rows)):
+        for name, count in Counter(names).items():
+            if count > 1:
+                yield "", f"{kind} id {name!r} is there twice"
+    # The words that a key of a table, a column or a row may have. The keys of a row that
+    # hold a value for each column have ids of columns.
+    words: dict[str, Collection[str]] = {
         "metric": PUBLISHED_METRICS,
         "aggregation": AGGREGATION_OF,
         "evidence": EVIDENCE,
         "why_not": reasons(),
-        "sd_row": [row.id for row in table.rows],
+        "sd_row": rows,
         "average_of": [column.id for column in table.columns if column.task],
     }
+    words_of_rows = {**words, **dict.fromkeys(KEYS_BY_COLUMN, columns)}
+    for fault in _unknown_words(table, words):
+        yield "", fault
+    for column in table.columns:
+        place = f", column {column.id}"
+        for fault in _unknown_words(column, words):
+            yield place, fault
+        kinds = [column.task, column.average_of, column.why_not]
+        if len([kind for kind in kinds if kind]) != 1:
+            yield place, "wanted exactly one of task, average_of and why_not"
+    for row in table.rows:
+        place = f", row {row.id}"
+        for fault in (
+            *_unknown_words(row, words_of_rows),
+            *_contradictions(row, table),
+            *_number_faults(row, table),
+        ):
+            yield place, fault
 
 
 def _unknown_words(

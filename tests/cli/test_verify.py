@@ -67,6 +67,17 @@ def test_a_card_that_was_written_here_holds_and_says_its_protocol(call, card_of_
     assert "sentence-embedding-harness" in card_of_copy.read_text()
 
 
+@pytest.mark.slow
+@pytest.mark.data
+def test_every_score_that_is_exported_is_confirmed(data_dir, call):
+    exported = call("export", "bert-mini.mean", "my-model", "--results", str(RESULTS),
+                    "--model-index")  # fmt: skip
+    assert exported.status == 0
+    facts = json.loads(call("verify my-model --json --data-dir", str(data_dir)).out)
+    assert facts["hold"] == facts["checked"] >= 20
+    assert {claim["task"] for claim in facts["claims"]} >= {"sick-r", "sts12", "sts-b"}
+
+
 def test_a_false_number_is_status_1_and_kept_once(call, card_of_copy):
     front = yaml.safe_load(card_of_copy.read_text().split("---")[1])
     front["model-index"][0]["results"][0]["metrics"][0]["value"] = FALSE
