@@ -23,7 +23,7 @@ from harness.report.pages import (
     traps_page,
 )
 from harness.report.papers import paper_page
-from harness.report.pictures import pictures
+from harness.report.pictures import PICTURE, picture_of
 from harness.report.render import rendered
 from harness.report.site_page import SITE_PAGE, made_from, site_page
 from harness.report.speed import SPEED_PAGE, speed_page
@@ -78,12 +78,12 @@ def generated(
     speed = folder.path / QUESTIONS / "speed.toml"
     if speed.exists():
         pages[tables / SPEED_PAGE] = speed_page(speed)
-    drawn = pictures(folder)
-    for name, picture in drawn.items():
+    picture = picture_of(folder)
+    if picture is not None:
         draw = partial(getattr, picture, "svg")
-        pages[folder.path / name] = SlowFile(picture.made_from, draw)
-    make_site = partial(site_page, folder, drawn)
-    pages[folder.path / SITE_PAGE] = SlowFile(made_from(folder, drawn), make_site)
+        pages[folder.path / PICTURE] = SlowFile(picture.made_from, draw)
+    make_site = partial(site_page, folder, picture)
+    pages[folder.path / SITE_PAGE] = SlowFile(made_from(folder, picture), make_site)
     if readme is not None and readme.exists():
         front = rendered(
             "readme.md",

@@ -32,7 +32,7 @@ from harness.report.claims import (
 from harness.report.dialogs import dialog_data
 from harness.report.front import measured_most, missing, not_exact, tallies
 from harness.report.papers import VERDICT_MARKS, legend, published_table
-from harness.report.pictures import Picture
+from harness.report.pictures import PICTURE, Picture
 from harness.report.render import TEMPLATE_FOLDER, templates
 from harness.report.sentences import signed
 from harness.report.table import HEADING, ShownCell, ShownTable, table_of
@@ -58,10 +58,10 @@ UNQUOTED = ' !"$()*+,-./:;<=>?@[]_{|}~'
 CODE_IN_TEXT = re.compile(r"`([^`]+)`")
 
 
-def made_from(folder: ResultsFolder, pictures: Mapping[str, Picture]) -> str:
+def made_from(folder: ResultsFolder, picture: Picture | None) -> str:
     """The digests of the records, and of everything else that the page is made from."""
     other = (
-        [picture.made_from for picture in pictures.values()],
+        picture and picture.made_from,
         folder.tables,
         folder.claims,
         folder.differences,
@@ -78,8 +78,8 @@ def made_from(folder: ResultsFolder, pictures: Mapping[str, Picture]) -> str:
     )
 
 
-def site_page(folder: ResultsFolder, pictures: Mapping[str, Picture]) -> str:
-    """The page, with these pictures by their files."""
+def site_page(folder: ResultsFolder, picture: Picture | None) -> str:
+    """The page, with the picture of what was measured."""
     environment = templates()
     environment.filters |= {"code": in_code, "address": picture_address}
     files = {
@@ -87,14 +87,15 @@ def site_page(folder: ResultsFolder, pictures: Mapping[str, Picture]) -> str:
     }
     boards = [*_boards(folder)]
     text = environment.get_template("site.html").render(
-        made_from=made_from(folder, pictures),
+        made_from=made_from(folder, picture),
         software=software(),
         measured_most=measured_most(folder),
         missing=missing(folder),
         tallies=tallies(folder),
         inexact=_inexact(folder),
         claims=[*_claims(folder)],
-        pictures=pictures,
+        picture=picture,
+        picture_file=PICTURE,
         boards=boards,
         papers=_papers(folder),
         legend=legend(),
@@ -179,7 +180,7 @@ def _boards(folder: ResultsFolder) -> Iterator[ShownTable]:
             )
 
 
-# Texts and pictures in HTML
+# Texts and the picture in HTML
 
 
 def picture_address(svg: str) -> str:
