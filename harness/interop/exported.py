@@ -16,11 +16,13 @@ from typing import Any
 import numpy as np
 import torch
 from huggingface_hub import EvalResult, ModelCardData
+from safetensors.torch import save_file
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.modules import Dense, Transformer
 from sentence_transformers.sentence_transformer.modules import Pooling as TokenPooling
 from sentence_transformers.sentence_transformer.modules import WeightedLayerPooling
 from torch import nn
+from transformers.utils import logging as transformers_logging
 
 from harness.assets.places import Places
 from harness.core.errors import UsageError
@@ -29,8 +31,10 @@ from harness.core.metrics import metric_of
 from harness.core.scores import score_at
 from harness.core.types import Method, Record, Task
 from harness.encoders.checkpoint import transformer_folder
+from harness.encoders.kernels.loading import opening
 from harness.encoders.native import NativeConfig
 from harness.encoders.transformer import TransformerConfig, TransformerEncoder
+from harness.encoders.weights import read_tensors
 from harness.evaluation.run import FittedTransforms
 from harness.evaluation.select import PlannedCell
 from harness.results.cards import OWN_DATA_SETS, DataSet, data_sets
@@ -72,23 +76,23 @@ def write_model(
         )
     config, method = planned.encoder, planned.method
     path = places.encoder(config)
-    match config:
-        case NativeConfig():
-            model = _under_own_modules(config, path)
-        case TransformerConfig():
-            encoder = config.load(path, places.cache)
-            checkpoint = transformer_folder(path)
-            model = SentenceTransformer(
-                modules=_modules(encoder, checkpoint, method.pooling),
-                device="cpu",
-                similarity_fn_name="cosine",
-            )
-        case _:
-            raise UsageError(
-                f"{config.name}: wanted a transformer, or a folder under its own modules as "
-                f"{config.name}.native, found a {type(config).__name__}; harness.encoder opens "
-                "it in Python"
-            )
+    with opening(config.name, path):
+        match config:
+            case NativeConfig():
+                model = _under_own_modules(config, path)
+            case TransformerConfig():
+                encoder = config.load(path, places.cache)
+                model = SentenceTransformer(
+                    modules=_modules(encoder, transformer_folder(path), method.pooling),
+                    device="cpu",
+                    similarity_fn_name="cosine",
+                )
+            case _:
+                raise UsageError(
+                    f"{config.name}: wanted a transformer, or a folder under its own modules as "
+                    f"{config.name}.native, found a {type(config).__name__}; harness.encoder opens "
+                    "it in Python"
+                )
     if fitted.identity.max_length is not None:
         model.max_seq_length = fitted.identity.max_length
     if fitted.transforms:
@@ -100,8 +104,14 @@ def write_model(
         model.append(_dense(weight, bias, nn.Identity()))
         model.similarity_fn_name = "cosine"  # of whole mapped vectors
     folder.parent.mkdir(parents=True, exist_ok=True)
+    transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
         model.save(f"{scratch}/new", create_model_card=False)
+        if isinstance(model[0], Transformer):
+            # The library has made up the weights of heads that the checkpoint lacks, and
+            # saved them, too.
+            tensors = read_tensors(transformer_folder(path), places.cache)
+            save_file(tensors, f"{scratch}/new/model.safetensors", {"format": "pt"})
         if folder.exists():
             folder.rmdir()
         Path(scratch, "new").replace(folder)

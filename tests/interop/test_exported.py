@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import tiny_models
+import torch
 from committed import committed_results
 from fakes import TOY, Told, library
 from huggingface_hub import ModelCardData
@@ -28,6 +29,7 @@ from harness.encoders.native import NativeConfig, PromptedConfig
 from harness.encoders.subword_vectors import SubwordConfig
 from harness.encoders.transformer import TransformerConfig
 from harness.encoders.vector_files import write_vectors
+from harness.encoders.weights import read_tensors
 from harness.encoders.word_tokenizer import Tokeniser
 from harness.encoders.word_vectors import StaticConfig
 from harness.evaluation.cell import fit
@@ -204,6 +206,21 @@ def test_a_card_shows_the_scores_of_these_very_maps_and_no_other(checkpoint, tmp
     for other in (replace(cell, fitted_on="0"), elsewhere):
         assert not write_card(out, planned, other, tasks, results, "")
     assert not write_card(out, replace(planned, seed=1), cell, tasks, results, "")
+
+
+@pytest.mark.parametrize("pooling", ["mean", "native"])
+def test_no_weight_is_written_that_the_checkpoint_lacks(pooling, tmp_path):
+    """bert-mini has no pooler, which the library would make up."""
+    method = load_registry().parse(f"bert-mini.{pooling}")
+    places = Places(tmp_path)
+    model = places.encoder(method.encoder)
+    cell = FittedTransforms(method.encoder.identify(model), ())
+    write_model(PlannedCell(method, TOY, 0), cell, places, tmp_path / "out")
+    written, wanted = (
+        read_tensors(folder, tmp_path) for folder in (tmp_path / "out", model)
+    )
+    assert written.keys() == wanted.keys()
+    assert all(torch.equal(written[name], wanted[name]) for name in wanted)
 
 
 def test_a_command_exports_a_method(tmp_path, capfd, checkpoint):
