@@ -286,22 +286,24 @@ class ResultsFolder:
         return sizes_of_encoders(self.records, self.registry)
 
     @cached_property
-    def compared_references(self) -> tuple[conformance.ComparedReference, ...]:
-        """Each reference with its scores and ours."""
-        compared = []
-        for reference in self.references:
-            scores = conformance.compare_reference(
-                reference, self.records, self.trials, self.registry
+    def compared_references(
+        self,
+    ) -> Sequence[tuple[conformance.Reference, Sequence[conformance.ReferenceScore]]]:
+        """The scores of each reference with ours."""
+        return tuple(
+            (
+                reference,
+                conformance.compare_reference(
+                    reference, self.records, self.trials, self.registry
+                ),
             )
-            compared.append(conformance.ComparedReference(reference, scores))
-        return tuple(compared)
+            for reference in self.references
+        )
 
     @cached_property
     def confirmations(self) -> conformance.Confirmations:
         """The procedures that references confirm."""
-        scores: list[conformance.ReferenceScore] = []
-        for reference in self.compared_references:
-            scores += reference.scores
+        scores = [score for _, scores in self.compared_references for score in scores]
         return conformance.find_confirmations(scores, self.records, self.registry)
 
     def explain(self, name: str) -> Explanation:
