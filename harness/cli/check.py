@@ -51,7 +51,7 @@ def check_command(
         return
     opt.note_packaged(baseline)
     patterns = record_patterns(method, task, encoder)
-    gate = Gate.open(
+    gate = Gate(
         results,
         baseline,
         patterns.registry,

@@ -11,8 +11,8 @@ Axis letters: M methods or cells, R resamples, P pairs.
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -71,15 +71,6 @@ RESAMPLED: Mapping[ScorePath, ResampledMetric] = {
 }
 
 
-@dataclass(frozen=True)
-class ResampledCell:
-    """A cell with the similarities of its pairs, and the digest of these pairs."""
-
-    cell: Cell
-    similarities: Float[np.ndarray, " P"]
-    data: str
-
-
 # The score of each cell on every resample.
 ScoresByCell = Mapping[Cell, Float64[np.ndarray, " R"]]
 
@@ -103,24 +94,24 @@ class Resampler:
     def fault(self, contrast: Contrast) -> str:
         """Why methods have no difference that could be tested; empty where they have one."""
         folder = self.results
-        tasks = ", ".join(task for task, _ in contrast.scores)
+        tasks = [task for task, _ in contrast.scores]
         for task, path in contrast.scores:
             if task not in folder.registry.tasks or path not in RESAMPLED:
                 return f"{task}: wanted a score that resamples compute again, found {path[0]}"
-        missing: dict[str, str] = {}  # the states of methods without a score
         sides = contrast.sides(folder.records, folder.registry)
-        for method, side in zip(contrast.methods, sides, strict=True):
-            if not side.scores:
-                missing[method] = side.state
+        missing = {
+            method: side.state
+            for method, side in zip(contrast.methods, sides, strict=True)
+            if not side.scores
+        }
         if missing:
             return (
-                f"found no record of {' and of '.join(missing)} on {tasks} "
+                f"found no record of {' and of '.join(missing)} on {', '.join(tasks)} "
                 f"({', '.join(set(missing.values()))}); "
-                f"{measuring_command([*missing], tasks.split(', '), folder)}"
+                f"{measuring_command([*missing], tasks, folder)}"
             )
-        if None in [side.value.mean for side in sides]:
-            return f"{tasks}: a score is undefined"
-        return ""
+        is_undefined = None in [side.value.mean for side in sides]
+        return f"{', '.join(tasks)}: a score is undefined" if is_undefined else ""
 
     def lacking(self, contrast: Contrast) -> list[str]:
         """The methods of a contrast that lack the similarities of a cell."""
@@ -129,13 +120,20 @@ class Resampler:
             for method in contrast.methods
             if any(
                 self.results.similarities(cell) is None
-                for _, cell in self._cells(method, contrast.scores)
+                for cells in self._cells(contrast, method).values()
+                for cell in cells
             )
         ]
 
     def can_compare(self, contrast: Contrast) -> bool:
         """Whether resamples can compute the difference again."""
         return not self.fault(contrast) and not self.lacking(contrast)
+
+    def untested(self, contrast: Contrast) -> Difference:
+        """The difference of a contrast without a fault, without a test."""
+        first, second = contrast.sides(self.results.records, self.results.registry)
+        points = (first.value.mean or 0.0) - (second.value.mean or 0.0)
+        return Difference(contrast=contrast, points=points, by=NO_INTERVAL)
 
     def differences(self, phase: str, contrasts: Collection[Contrast]) -> Differences:
         """The difference of each contrast by the bootstrap; p is not corrected.
@@ -146,127 +144,105 @@ class Resampler:
         Raises:
             DataError: A record is of other pairs than the task's pairs of today.
         """
-        scores_by_cell = self._scores_on_resamples(phase, contrasts)
-        differences: dict[Contrast, Difference] = {}
-        for contrast in contrasts:
-            first, second = contrast.sides(self.results.records, self.results.registry)
-            low, high, p = compare_resamples(
-                *(
-                    self._mean_score(method, contrast.scores, scores_by_cell)
-                    for method in contrast.methods
-                )
-            )
-            is_seeded = first.seeded or second.seeded
-            differences[contrast] = Difference(
-                contrast=contrast,
-                # Both means are defined: others have a `fault`.
-                points=(first.value.mean or 0.0) - (second.value.mean or 0.0),
-                low=low,
-                high=high,
-                p=p,
-                by=SEEDS_AND_ITEMS if is_seeded else ITEMS,
-            )
-        return differences
-
-    def _seeds(self, method: str, scores: Sequence[TaskScore]) -> list[int]:
-        """The seeds that a method was measured with on all of the tasks."""
-        seeds_of_tasks = [
-            {record.seed for record in self.results.records.records(method, task)}
-            for task, _ in scores
-        ]
-        return sorted(set.intersection(*seeds_of_tasks))
-
-    def _cells(
-        self, method: str, scores: Sequence[TaskScore]
-    ) -> Iterator[tuple[TaskScore, Cell]]:
-        """The cells of a method that are resampled, each with its score."""
-        for seed in self._seeds(method, scores):
-            for score in scores:
-                yield score, Cell(method, score[0], seed)
-
-    def _scores_on_resamples(
-        self, phase: str, contrasts: Iterable[Contrast]
-    ) -> Mapping[TaskScore, ScoresByCell]:
-        """Every score of the contrasts on every resample, of each cell that needs it."""
-        # The cells of a score are keys of a dictionary: each once, in their order.
-        cells_of_score: dict[TaskScore, dict[Cell, None]] = {}
+        similarities: dict[TaskScore, dict[Cell, Float[np.ndarray, " P"]]] = {}
         for contrast in contrasts:
             for method in contrast.methods:
-                for score, cell in self._cells(method, contrast.scores):
-                    cells_of_score.setdefault(score, {})[cell] = None
-        if cells_of_score:
-            self.progress.phase(phase, len(cells_of_score))
+                for score, cells in self._cells(contrast, method).items():
+                    of_score = similarities.setdefault(score, {})
+                    for cell in cells:
+                        cosines = self.results.similarities(cell)
+                        if cosines is not None:  # else its method is `lacking`
+                            of_score[cell] = cosines
+        resampled = self._scores_on_resamples(phase, similarities)
+        differences: dict[Contrast, Difference] = {}
+        for contrast in contrasts:
+            first, second = (
+                _mean_score(method, self._cells(contrast, method), resampled)
+                for method in contrast.methods
+            )
+            low, high, p = compare_resamples(first, second)
+            sides = contrast.sides(self.results.records, self.results.registry)
+            by = SEEDS_AND_ITEMS if any(side.seeded for side in sides) else ITEMS
+            untested = self.untested(contrast)
+            differences[contrast] = replace(untested, low=low, high=high, p=p, by=by)
+        return differences
+
+    def _cells(self, contrast: Contrast, method: str) -> dict[TaskScore, list[Cell]]:
+        """For each score, a method's cell of each seed that it has on all of the tasks."""
+        seeds_of_tasks = [
+            {record.seed for record in self.results.records.records(method, task)}
+            for task, _ in contrast.scores
+        ]
+        seeds = sorted(set.intersection(*seeds_of_tasks))
+        return {
+            score: [Cell(method, score[0], seed) for seed in seeds]
+            for score in contrast.scores
+        }
+
+    def _scores_on_resamples(
+        self,
+        phase: str,
+        similarities: Mapping[TaskScore, Mapping[Cell, Float[np.ndarray, " P"]]],
+    ) -> Mapping[TaskScore, ScoresByCell]:
+        """Every score on every resample, of each cell whose similarities these are."""
+        if similarities:
+            self.progress.phase(phase, len(similarities))
         loader = self.loader
         if self.jobs > 1:
             # The texts that a loader has read are not sent to other processes.
             loader = TaskLoader(loader.places, loader.corpora)
         calls = []
-        for (task_name, path), cells in cells_of_score.items():
-            task = self.results.registry.tasks[task_name]
-            resampled = []
-            for cell in cells:
-                similarities = self.results.similarities(cell)
-                if similarities is not None:  # else the method is `lacking`
-                    resampled.append(
-                        ResampledCell(cell, similarities, self._data(cell))
-                    )
-            calls.append(partial(_score_resamples, loader, task, path, resampled))
+        for (name, path), of_cells in similarities.items():
+            task = self.results.registry.tasks[name]
+            data = self.loader.texts(task).digests["data"]
+            for method in {cell.method for cell in of_cells}:
+                for record in self.results.records.records(method, name):
+                    if record.digests["data"] != data:
+                        raise DataError(
+                            f"{method} was scored on other pairs of {name} than it is "
+                            "compared on; run it again"
+                        )
+            calls.append(partial(_score_resamples, loader, task, path, of_cells))
         scores_by_cell: dict[TaskScore, ScoresByCell] = {}
         for score, scores in results_of(calls, self.jobs):
             self.progress.step(1)
             scores_by_cell[score] = scores
         return scores_by_cell
 
-    def _data(self, cell: Cell) -> str:
-        """The digest of the pairs that a cell was scored on."""
-        records = self.results.records.records(cell.method, cell.task)
-        [data] = [
-            record.digests["data"] for record in records if record.seed == cell.seed
-        ]
-        return str(data)
 
-    def _mean_score(
-        self,
-        method: str,
-        scores: Sequence[TaskScore],
-        scores_by_cell: Mapping[TaskScore, ScoresByCell],
-    ) -> Float64[np.ndarray, " R"]:
-        """The mean over scores and seeds of a method on every resample; seeds are drawn, too."""
-        seeds = self._seeds(method, scores)
-        generator = generator_of(f"seeds of {method}", RESAMPLING_SEED)
-        weights = seed_weights(len(seeds), RESAMPLES, generator)
-        matrices = []  # seeds by resamples, for each score
-        for score in scores:
-            cells = [Cell(method, score[0], seed) for seed in seeds]
-            matrices.append(np.stack([scores_by_cell[score][cell] for cell in cells]))
-        mean: Float64[np.ndarray, " R"] = (weights * np.mean(matrices, axis=0)).sum(
-            axis=0
-        )
-        return mean
+def _mean_score(
+    method: str,
+    cells_of_score: Mapping[TaskScore, Sequence[Cell]],
+    resampled: Mapping[TaskScore, ScoresByCell],
+) -> Float64[np.ndarray, " R"]:
+    """The mean over scores and seeds of a method on every resample; seeds are drawn, too."""
+    by_seed = [  # a matrix of seeds and resamples for each score
+        np.stack([resampled[score][cell] for cell in cells])
+        for score, cells in cells_of_score.items()
+    ]
+    generator = generator_of(f"seeds of {method}", RESAMPLING_SEED)
+    weights = seed_weights(len(by_seed[0]), RESAMPLES, generator)
+    mean: Float64[np.ndarray, " R"] = (weights * np.mean(by_seed, axis=0)).sum(axis=0)
+    return mean
 
 
 def _score_resamples(
-    loader: TaskLoader, task: Task, path: ScorePath, cells: Sequence[ResampledCell]
+    loader: TaskLoader,
+    task: Task,
+    path: ScorePath,
+    similarities: Mapping[Cell, Float[np.ndarray, " P"]],
 ) -> tuple[TaskScore, ScoresByCell]:
     """A score of each cell on every resample of the task's items."""
-    texts = loader.texts(task)
-    for resampled in cells:
-        if resampled.data != texts.digests["data"]:
-            raise DataError(
-                f"{resampled.cell.method} was scored on other pairs of {task.name} than it is "
-                "compared on; run it again"
-            )
-    pairs = texts.pairs
+    pairs = loader.texts(task).pairs
     scores = bootstrap_scores(
-        np.stack([resampled.similarities for resampled in cells]),
+        np.stack([*similarities.values()]),
         token_distances(pairs) if path == ("edit_distance",) else pairs.gold,
         pairs.group,
         draw_counts(item_texts(pairs), RESAMPLES, RESAMPLING_SEED),
         metric=RESAMPLED[path],
         aggregate="wmean" if path[1:] == ("wmean",) else "all",
     )
-    names = [resampled.cell for resampled in cells]
-    return (task.name, path), dict(zip(names, scores, strict=True))
+    return (task.name, path), dict(zip(similarities, scores, strict=True))
 
 
 def item_texts(pairs: Pairs) -> list[str]:
@@ -361,7 +337,7 @@ def compare_methods(
     if first == second:
         raise UsageError(f"wanted two methods, found {first} twice")
     folder = resampler.results
-    differences: dict[Contrast, Difference] = {}
+    contrasts = []
     for task in tasks or folder.registry.tasks.values():
         score = (task.name, metric_of(task).main_score)
         contrast = Contrast(first, second, (score,))
@@ -369,20 +345,19 @@ def compare_methods(
         if fault and tasks:
             raise UsageError(fault)
         if not fault and (tasks or len(resampler.lacking(contrast)) < 2):
-            sides = contrast.sides(folder.records, folder.registry)
-            first_mean, second_mean = (side.value.mean or 0.0 for side in sides)
-            differences[contrast] = Difference(
-                contrast=contrast, points=first_mean - second_mean, by=NO_INTERVAL
-            )
-    if not differences:
+            contrasts.append(contrast)
+    if not contrasts:
         raise UsageError(
             f"found no task that {first} and {second} can be compared on; "
             f"{measuring_command((first, second), ['TASK'], folder)}"
         )
-    testable = [contrast for contrast in differences if resampler.can_compare(contrast)]
-    phase = f"comparing {first} with {second}"
-    differences |= resampler.differences(phase, testable)
-    return corrected([*differences.values()])
+    tests = resampler.differences(
+        f"comparing {first} with {second}",
+        [contrast for contrast in contrasts if not resampler.lacking(contrast)],
+    )
+    return corrected(
+        [tests.get(contrast) or resampler.untested(contrast) for contrast in contrasts]
+    )
 
 
 def measuring_command(

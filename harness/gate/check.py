@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from functools import cached_property
@@ -104,9 +104,6 @@ class Check:
         distance: How far it is from the committed one, in points, or for an encoder the
             largest difference of a coordinate; None where there is nothing to compare.
         tolerance: How far it may be, in the same unit.
-        before: The committed main score of the same seed, or else the mean over seeds;
-            None where it is undefined.
-        after: A cell's main score in the run.
         notable: Whether it has another tolerance than the platform's; it is then
             reported even where it agrees.
         pairs: The pairs whose rank moved most, a line each.
@@ -117,8 +114,6 @@ class Check:
     why: str
     distance: float | None = None
     tolerance: float | None = None
-    before: float | None = None
-    after: float | None = None
     notable: bool = False
     pairs: tuple[str, ...] = ()
 
@@ -289,8 +284,6 @@ def check_record(
         why=why,
         distance=None if is_lost else points,
         tolerance=tolerance,
-        before=before,
-        after=after,
         notable=bool(note),
     )
 
@@ -375,39 +368,30 @@ def check_encoder(committed: GoldenVectors, measured: GoldenVectors) -> Check:
 # A run against the committed results
 
 
-@dataclass(frozen=True)
 class Gate:
     """A run, and the committed results that it is compared with; each file is read once.
 
-    Attributes:
-        runs: The results folder of the run, without packaged records.
-        committed: The results folder with the committed records, without packaged ones.
+    Args:
+        runs: The results folder of the run.
+        committed: The results folder with the committed records.
+        registry: Methods and tasks by name.
         plugins: The digests of plug-ins as they are now, by name.
         data_dir: Where data sets are, for the sentences of pairs.
     """
 
-    runs: ResultsFolder
-    committed: ResultsFolder
-    plugins: Mapping[str, str] = field(default_factory=dict)
-    data_dir: Path | None = None
-
-    @classmethod
-    def open(
-        cls,
+    def __init__(
+        self,
         runs: Path,
         committed: Path,
         registry: Registry,
-        *,
         plugins: Mapping[str, str] | None = None,
         data_dir: Path | None = None,
-    ) -> Gate:
-        """The gate of two folders."""
-        return cls(
-            runs=ResultsFolder(runs, registry, folders=[runs]),
-            committed=ResultsFolder(committed, registry, folders=[committed]),
-            plugins=plugins or {},
-            data_dir=data_dir,
-        )
+    ) -> None:
+        # Without the records that come with the harness.
+        self.runs = ResultsFolder(runs, registry, folders=[runs])
+        self.committed = ResultsFolder(committed, registry, folders=[committed])
+        self.plugins = plugins or {}
+        self._loader = TaskLoader(Places(cache=Path(), data_dir=data_dir), {})
 
     @cached_property
     def rules(self) -> Rules:
@@ -427,10 +411,6 @@ class Gate:
     def failures(self) -> Mapping[str, str]:
         """Why cells and golden vectors are missing in the run, by their names."""
         return read_failures(self.runs.path)
-
-    @cached_property
-    def _loader(self) -> TaskLoader:
-        return TaskLoader(Places(cache=Path(), data_dir=self.data_dir), {})
 
     def cells_to_check(
         self, methods: Sequence[str] = (), tasks: Sequence[str] = ()

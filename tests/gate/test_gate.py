@@ -128,7 +128,7 @@ def runs(committed):
 def report_of(runs, cells=CELLS, committed=None, found=FOUND, **options):
     """The report of the cells of a run against the committed results next to it."""
     committed = committed or runs.with_name("results")
-    return Gate.open(runs, committed, found, **options).check(cells)
+    return Gate(runs, committed, found, **options).check(cells)
 
 
 def check_of_cell(report, cell=PLAIN):
@@ -638,11 +638,11 @@ def test_pairs_are_told_with_their_sentences_where_these_are_at_hand(
 
 
 def test_by_default_the_quick_set_and_whatever_was_run(committed, runs, tmp_path):
-    not_run = Gate.open(tmp_path / "nowhere", committed, FOUND)
+    not_run = Gate(tmp_path / "nowhere", committed, FOUND)
     assert not_run.cells_to_check() == CELLS
     extra = Cell("fake.cls", "toy")
     measure(tmp_path, "runs", cells=[extra])
-    gate = Gate.open(runs, committed, FOUND)
+    gate = Gate(runs, committed, FOUND)
     assert gate.cells_to_check() == (*CELLS, extra)
     assert gate.cells_to_check(["*centre*"]) == (CENTRED,)
     assert gate.cells_to_check(["*"], ["toy"]) == (*CELLS, extra)
