@@ -46,9 +46,9 @@ def parse_json(
 
 
 def write_json(
-    path: Path, content: Mapping[str, Any], *, sort_keys: bool = False
+    path: Path, content: Mapping[str, Any] | list[Any], *, sort_keys: bool = False
 ) -> None:
-    """Write an object, whole or not at all, unless the file has this content already."""
+    """Write an object or a list, whole or not at all, unless the file has this content already."""
     text = json.dumps(
         content, indent=1, sort_keys=sort_keys, ensure_ascii=False, allow_nan=False
     )

@@ -94,24 +94,20 @@ class Resampler:
     def fault(self, contrast: Contrast) -> str:
         """Why methods have no difference that could be tested; empty where they have one."""
         folder = self.results
-        tasks = [task for task, _ in contrast.scores]
         for task, path in contrast.scores:
             if task not in folder.registry.tasks or path not in RESAMPLED:
                 return f"{task}: wanted a score that resamples compute again, found {path[0]}"
         sides = contrast.sides(folder.records, folder.registry)
-        missing = {
-            method: side.state
-            for method, side in zip(contrast.methods, sides, strict=True)
-            if not side.scores
-        }
-        if missing:
-            return (
-                f"found no record of {' and of '.join(missing)} on {', '.join(tasks)} "
-                f"({', '.join(set(missing.values()))}); "
-                f"{measuring_command([*missing], tasks, folder)}"
-            )
-        is_undefined = None in [side.value.mean for side in sides]
-        return f"{', '.join(tasks)}: a score is undefined" if is_undefined else ""
+        by_method = dict(zip(contrast.methods, sides, strict=True))
+        missing = [m for m, side in by_method.items() if side.value.mean is None]
+        if not missing:
+            return ""
+        tasks = [task for task, _ in contrast.scores]
+        found = ", ".join(f"{method}: {side}" for method, side in by_method.items())
+        return (
+            f"{', '.join(tasks)}: wanted a score of each method, found {found}; "
+            f"{measuring_command(missing, tasks, folder)}"
+        )
 
     def lacking(self, contrast: Contrast) -> list[str]:
         """The methods of a contrast that lack the similarities of a cell."""

@@ -275,13 +275,6 @@ def differences_of_rows(
 Differences = Mapping[Contrast, Difference]
 
 
-@dataclass(frozen=True)
-class StoredDifferences:
-    """The file of differences, in the order of their contrasts."""
-
-    differences: tuple[Difference, ...]
-
-
 def differences_file(results: Path) -> Path:
     """The file of differences in a results folder."""
     return results / RECORDS / "differences.json"
@@ -290,9 +283,7 @@ def differences_file(results: Path) -> Path:
 def read_differences(results: Path) -> Differences:
     """Every stored difference; none where there is no file. Raises DataError for another file."""
     path = differences_file(results)
-    if not path.exists():
-        return {}
-    stored = read_typed(StoredDifferences, path).differences
+    stored = read_typed(tuple[Difference, ...], path) if path.exists() else ()
     return {difference.contrast: difference for difference in stored}
 
 
@@ -306,7 +297,7 @@ def write_differences(results: Path, differences: Differences) -> None:
         rows.append({**row, **rounded})
     path = differences_file(results)
     if rows or path.exists():
-        write_json(path, {"differences": rows})
+        write_json(path, rows)
 
 
 # The floors of flows
@@ -333,17 +324,10 @@ class FloorRow:
     floor: str
 
 
-@dataclass(frozen=True)
-class FloorRows:
-    """The file of scores with both floors."""
-
-    rows: tuple[FloorRow, ...]
-
-
 def read_floors(results: Path) -> Floors:
     """The scores with the other floor than the records'; none where there is no file."""
     path = results / RECORDS / "flow_floors.json"
-    rows = read_typed(FloorRows, path).rows if path.exists() else ()
+    rows = read_typed(tuple[FloorRow, ...], path) if path.exists() else ()
     floors: dict[tuple[str, str, ScorePath], SeedScores] = {}
     for row in rows:
         other = row.high if row.floor == "1e-6" else row.low

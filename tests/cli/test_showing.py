@@ -53,7 +53,7 @@ def test_two_methods_are_tested_where_they_were_measured(call, tmp_path):
     run = f"harness run -m glove-mini.cls -t mini-kind -o {tmp_path / 'runs'}"
     answer = call("table", "--test", methods[0], "glove-mini.cls", *runs, *chosen)
     assert answer.status == 2
-    assert f"no record of glove-mini.cls on mini-kind (not run); {run}" in answer.err
+    assert f"glove-mini.cls: not run; {run}" in answer.err
 
 
 def test_what_a_test_lacks_is_said_with_the_command_that_makes_it(call):

@@ -177,7 +177,7 @@ def test_what_cannot_be_compared_is_told_with_the_reason(runs, loader, monkeypat
     write(runs, CLS, TOY, np.ones(30), "other pairs", {"spearman": {"all": 3.0}})
     refused(TOY, match="fake.cls was scored on other pairs of toy", error=DataError)
     write(runs, CLS, TOY, np.ones(30), "d", {"spearman": {"all": None}})
-    refused(TOY, match="toy: a score is undefined")
+    refused(TOY, match="fake.cls: undefined; harness run -m fake.cls")
 
 
 def test_without_similarities_the_difference_stands_without_a_test(runs, loader):

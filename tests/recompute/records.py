@@ -77,9 +77,7 @@ class Results:
         self.records = read_records(folder)
         files = sorted((folder / "papers").glob("*.toml"))
         self.published = {p.stem: {"id": p.stem, **content(p)} for p in files}
-        self.differences = content(folder / "records" / "differences.json")[
-            "differences"
-        ]
+        self.differences = content(folder / "records" / "differences.json")
         self._scores: dict[tuple[str, str, ScorePath], Scores] = {}
 
     @cached_property

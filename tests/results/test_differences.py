@@ -204,7 +204,5 @@ def test_differences_are_read_as_they_were_written(tmp_path):
     assert read_differences(tmp_path) == known
     file = differences_file(tmp_path)
     file.write_text(file.read_text().replace("low", "lowest"))
-    with pytest.raises(
-        DataError, match=r"differences\.json, difference 1: unknown key"
-    ):
+    with pytest.raises(DataError, match=r"differences\.json, row 1: unknown key"):
         read_differences(tmp_path)
