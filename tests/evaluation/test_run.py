@@ -186,12 +186,6 @@ def test_a_record_says_what_its_own_sentences_cost_where_cells_share_them(
             )
 
 
-def test_nothing_personal_stands_in_a_record(tmp_path):
-    outcomes_of_run(tmp_path, planned_cells(METHODS[:1], [TOY], seeds=1))
-    [path] = (tmp_path / "runs").rglob("seed-0.json")
-    assert str(tmp_path) not in path.read_text()
-
-
 # What does not run
 
 
