@@ -264,7 +264,7 @@ def _selected(
 
 def is_glob(pattern: str) -> bool:
     """Whether the pattern holds a wildcard."""
-    return any(character in pattern for character in "*?[")
+    return not set("*?[").isdisjoint(pattern)
 
 
 def look_up(

@@ -115,7 +115,8 @@ class Resolver:
         A model may be followed by the rest of an id: `org/name`, `org/name:64`,
         `org/name.mean`, `./folder.mean+sn@target`.
         """
-        if word in self.registry.methods:
+        parts = MethodId.parse(word)
+        if parts and parts.encoder.partition(":")[0] in self.registry.encoders:
             return word
         model, length, suffix = word, "", ""
         if _existing_path(word) is None:
@@ -127,7 +128,7 @@ class Resolver:
         name = self._encoder_name(model)
         if name is not None:
             return f"{name}{length}{suffix or f'.{self._own_pooling(name)}'}"
-        if MethodId.parse(word) is not None:
+        if parts is not None:
             return word
         if "/" in word:
             raise UsageError(f"{word}: there is no such file or folder")

@@ -164,24 +164,12 @@ def evaluate(
 
 def _tasks(tasks: str | Task | Sequence[str | Task], registry: Registry) -> list[Task]:
     """The tasks that a caller means, each once; of two with the same name the first."""
-    if isinstance(tasks, str | Task):
-        tasks = [tasks]
-    if not isinstance(tasks, Iterable):
-        raise UsageError(
-            f"wanted the names of tasks, found {tasks!r:.60}; give a list, as in ['sts-b']"
-        )
     task_by_name: dict[str, Task] = {}
-    for name_or_task in tasks:
+    for name_or_task in [tasks] if isinstance(tasks, str | Task) else tasks:
         if isinstance(name_or_task, Task):
-            selected: Sequence[Task] = [name_or_task]
-        elif isinstance(name_or_task, str):
-            selected = registry.select_tasks([name_or_task])
-        else:
-            raise UsageError(
-                "wanted the name of a task or a Task, found a "
-                f"{type(name_or_task).__name__}; a Task loads pairs of your own"
-            )
-        for task in selected:
+            task_by_name.setdefault(name_or_task.name, name_or_task)
+            continue
+        for task in registry.select_tasks([str(name_or_task)]):
             task_by_name.setdefault(task.name, task)
     return list(task_by_name.values())
 
@@ -190,12 +178,10 @@ def resolved(model: str | Path | Method, places: Places) -> tuple[Method, Places
     """The method that a name, a folder or a `Method` means, and places with its files."""
     if isinstance(model, Method):
         return model, places
-    if model == "":
-        raise UsageError("wanted the name of a model, found an empty text; name one")
-    if not isinstance(model, str | Path):
+    if not isinstance(model, str | Path) or model == "":
         raise UsageError(
-            "wanted the name, the folder or the Method of a model, found a "
-            f"{type(model).__name__}; harness.evaluate takes a function, one at a time"
+            "wanted the name, the folder or the Method of a model, found "
+            f"{model!r:.60}; harness.evaluate takes a function, one at a time"
         )
     resolver = Resolver.from_options(places)
     method = resolver.method(model)

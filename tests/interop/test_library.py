@@ -275,12 +275,12 @@ def test_what_is_asked_wrongly_is_refused_before_it_is_measured(given, said, pla
 WRONG_TYPES = {
     'embed("A man.")': "wanted a list of texts, found one text; put it into a list",
     'embed({"text": ["A man."]})': "wanted a list of texts, found a dict; put it into a list",
-    'harness.encoder("")': "wanted the name of a model, found an empty text; name one",
+    'harness.encoder("")': "wanted the name, the folder or the Method of a model, found ''",
     'embed(["A man.", None])': "wanted texts, found None in row 1; leave it out, or make a str of",
     'embed([["A man."]])': "wanted texts, found ['A man.'] in row 0",
-    "harness.encoder(len)": "wanted the name, the folder or the Method of a model, found a built",
+    "harness.encoder(len)": "wanted the name, the folder or the Method of a model, found <built",
     'harness.as_mteb("glove-mini.mean").encode([["a"]])': "batches with the key 'text', as mteb",
-    'harness.evaluate("glove-mini.mean", [3])': "wanted the name of a task or a Task, found a int",
+    'harness.evaluate("glove-mini.mean", [3])': "unknown task '3'",
     'harness.evaluate([len], "mini-sts")': "harness.evaluate takes a function, one at a time",
 }
 
