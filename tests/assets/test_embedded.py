@@ -4,15 +4,12 @@ import json
 
 import pytest
 from documents import ROOT
-from tolerances import ROUNDING, relative_gap
 
 from baselines.miniature import ENCODERS as FROM_SCRATCH
 from baselines.tuned import SIMCSE_SUP_MINI
 from harness.assets.catalogue import DATA_ASSETS, EMBEDDED_SHA256
 from harness.assets.places import packaged
-from harness.encoders.checkpoint_settings import read_settings
 from harness.registry import load_registry
-from harness.transforms.pooling import MEAN
 
 ENCODERS = (*FROM_SCRATCH, SIMCSE_SUP_MINI)
 NAMES = [encoder.name for encoder in ENCODERS]
@@ -46,21 +43,6 @@ def test_its_card_and_training_name_the_same_command(embedded):
     assert about["environment"]["dirty"] is False
     known = {*load_registry().corpora, *(asset.name for asset in DATA_ASSETS)}
     assert any(name in known for name in about["data"])
-
-
-def test_sentence_transformers_opens_the_transformer_alike(tmp_path):
-    from sentence_transformers import SentenceTransformer
-
-    config = ENCODERS[0]
-    texts = [
-        "A man plays the guitar.",
-        "Two dogs",
-        "It rains in the north of the country.",
-    ]
-    ours = MEAN(config.load(packaged(config), tmp_path).encode(texts))
-    model = SentenceTransformer(str(packaged(config)), device="cpu")
-    assert relative_gap(model.encode(texts), ours) <= ROUNDING
-    assert read_settings(packaged(config) / "config.json")["dtype"] == "float32"
 
 
 def test_the_page_names_each_included_file_with_its_digest_and_command():

@@ -1,7 +1,6 @@
 """`harness fetch` from a stand-in of the hub: what comes, what is refused, what is remembered."""
 
 import random
-import shutil
 import time
 from dataclasses import replace
 
@@ -271,23 +270,6 @@ def test_offline_what_is_here_is_checked_and_the_rest_refused(
     ]
     assert hub.asked == []
     assert snapshot(tmp_path) == before
-
-
-def test_copied_folders_serve_a_machine_without_a_network(
-    fetch, hub, tmp_path, monkeypatch
-):
-    names, there = ("plain", "texts", "pinned", "loose"), tmp_path / "there"
-    fetch(*names)
-    for folder in ("data", "huggingface"):
-        shutil.copytree(tmp_path / folder, there / folder, symlinks=True)
-        shutil.rmtree(tmp_path / folder)
-    hub.asked.clear()
-    monkeypatch.setattr(
-        "huggingface_hub.constants.HF_HUB_CACHE", str(there / "huggingface/hub")
-    )
-    status, out, err = fetch(*names, "--offline", home=there)
-    assert (status, out.count(ALREADY_HERE), err) == (0, len(names), "")
-    assert hub.asked == []
 
 
 @pytest.mark.parametrize("switch", ["HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"])

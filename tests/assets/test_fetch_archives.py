@@ -1,14 +1,11 @@
 """Archives of others: what is wanted comes out as it was, and nothing else, nowhere else."""
 
-import re
-
 import pytest
 from fakes import snapshot
 from packers import tarred, zipped
 
 from harness.assets.archives import unpack
 from harness.assets.catalogue import Download
-from harness.assets.places import asset_named
 from harness.core.errors import DataError
 
 TEXTS = Download(
@@ -93,58 +90,3 @@ def test_what_is_no_archive_or_a_damaged_one_is_one_line(
     with pytest.raises(DataError, match=complaint) as wrong:
         unpack(tmp_path / "a.zip", TEXTS, empty_folder)
     assert "\n" not in str(wrong.value)
-
-
-# Of the archives of an asset's first sources: a member, and its place.
-MEMBERS = (
-    (
-        "sts-raw",
-        "STS-B",
-        "stsbenchmark/sts-dev.csv",
-        "raw/STS/STSBenchmark/sts-dev.csv",
-    ),
-    (
-        "sts-raw",
-        "STS12",
-        "gold/STS.input.MSRpar.txt",
-        "raw/STS/STS12-en-test/STS.input.MSRpar.txt",
-    ),
-    (
-        "sts-raw",
-        "STS14",
-        "a/STS.gs.tweet-news.txt",
-        "raw/STS/STS14-en-test/STS.gs.tweet-news.txt",
-    ),
-    (
-        "sts-raw",
-        "STS16",
-        "16/STS2016.gs.headlines.txt",
-        "raw/STS/STS16-en-test/STS.gs.headlines.txt",
-    ),
-    ("sts-raw", "STS16", "16/correlation.pl", None),
-    ("sick-raw", "train", "SICK_train.txt", "raw/SICK/SICK_train.txt"),
-    ("sick-raw", "train", "readme.txt", None),
-    (
-        "sts-senteval",
-        "STS-B",
-        "STS/STSBenchmark/sts-a.csv",
-        "senteval/STS/STSBenchmark/sts-a.csv",
-    ),
-    (
-        "sts-senteval",
-        "STS12",
-        "a/STS/STS12-en-test/x.txt",
-        "senteval/STS/STS12-en-test/x.txt",
-    ),
-    ("sts-senteval", "STS-B", "./SICK/SICK_trial.txt", "senteval/SICK/SICK_trial.txt"),
-    ("sts-senteval", "STS-B", "STS/STSBenchmark/._sts-test.csv", None),
-    ("sts-senteval", "STS-B", "MR/rt-polarity.neg", None),
-)
-
-
-@pytest.mark.parametrize(("asset", "part", "member", "place"), MEMBERS)
-def test_members_go_where_the_tasks_read_them(asset, part, member, place):
-    (wanted,) = [p for p in asset_named(asset).parts if p.name == part]
-    download = wanted.downloads_of(wanted.sources[0])[0]
-    match = re.fullmatch(download.keep, member)
-    assert (match and match.expand(download.into)) == place

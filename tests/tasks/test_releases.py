@@ -6,16 +6,12 @@ import shutil
 import pytest
 from fakes import made_record, results_of
 
-from harness.assets.catalogue import KNOWN_DIGESTS
-from harness.assets.places import Places, asset_named
-from harness.core.digests import sha256_of
-from harness.core.errors import DataError
 from harness.core.identity import identity_text
 from harness.core.pairs import pairs_digest
 from harness.registry import load_registry
 from harness.results.reproduction import seed_scores
 from harness.results.verdict import CellState
-from harness.tasks.loader import TaskLoader, limited
+from harness.tasks.loader import limited
 from harness.tasks.releases import OTHER_DATA, release_of, releases
 
 TASKS = load_registry().tasks
@@ -56,26 +52,6 @@ def folder_with_third_version(data_dir, tmp_path):
     return make
 
 
-@pytest.mark.data
-def test_the_other_version_is_an_asset_whose_folder_is_a_data_folder(
-    data_dir, tmp_path
-):
-    """SICK's can be made of the version that is here; STS-B's has other points, too."""
-    asset = asset_named("senteval-retokenised")
-    place = "SICK/SICK_test_annotated.txt"
-    assert f"retokenised/{place}" in {
-        path for part in asset.parts for path in part.paths
-    }
-    file = tmp_path / "retokenised" / place
-    file.parent.mkdir(parents=True)
-    here = (data_dir / "senteval" / place).read_bytes()
-    file.write_bytes(re.sub(rb"'(?=[a-z0-9])", b"' ", here))
-    assert sha256_of(file) == KNOWN_DIGESTS[f"retokenised/{place}"]
-    loader = TaskLoader(Places(tmp_path / "cache", tmp_path / "retokenised"), {})
-    digest = loader.texts(TASKS["sick-r.senteval"]).digests["data"]
-    assert release_of("sick-r.senteval", digest) == "retokenised"
-
-
 def taken_apart(content):
     return (
         content.replace(b"n't", b"n ' t")
@@ -100,16 +76,6 @@ def test_a_third_version_is_scored_as_other_data(
     assert release_of(task, pairs_digest(pairs)) == OTHER_DATA
     few = limited(TASKS[task], 20)
     assert len(few.load(folder, "test")) == 20
-
-
-@pytest.mark.data
-@pytest.mark.parametrize("task", FILES)
-def test_fewer_rows_are_no_version(folder_with_third_version, task):
-    folder = folder_with_third_version(
-        task, lambda content: content[: len(content) // 2].rpartition(b"\n")[0] + b"\n"
-    )
-    with pytest.raises(DataError):
-        TASKS[task].load(folder, "test")
 
 
 METHOD = "bert-mini.mean"

@@ -207,19 +207,6 @@ def test_nli_leaves_out_the_dev_and_test_pairs_of_multinli(tmp_path, suffix):
     assert CORPORA["all-nli"].count == 2 * 981_382
 
 
-@pytest.mark.parametrize(
-    ("row", "complaint"),
-    [
-        ("train\tXNLI\tf\ta\tb\tneutral", "wanted SNLI or MultiNLI, found XNLI train"),
-        ("train\tSNLI\ta\tb\tneutral", "wanted 6 fields, found 5"),
-    ],
-)
-def test_a_bad_nli_row_is_refused_by_line(tmp_path, row, complaint):
-    path = write(tmp_path / "AllNLI.tsv", "\t".join(corpora.ALL_NLI_HEADER), row)
-    with pytest.raises(DataError, match=rf"AllNLI\.tsv:2: {complaint}"):
-        list(CORPORA["nli"].sentences.read(path))
-
-
 @pytest.fixture(scope="module")
 def real(data_dir):
     return {name: task.pairs(data_dir) for name, task in TASKS.items()}

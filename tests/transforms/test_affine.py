@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from harness.contracts.samples import rows, with_constants
-from harness.core.errors import ScoreError
 from harness.transforms.affine import (
     LEAST_VARIANCE,
     Affine,
@@ -87,43 +86,11 @@ def test_a_constant_coordinate_has_no_variance_at_all(count):
         assert not moments.scatter[-3:].any()
 
 
-@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-def test_a_row_that_is_not_finite_is_named(value):
-    x = rows(5, 3)
-    x[2, 1] = value
-    for repeats in (None, np.ones(5, dtype=np.int64)):
-        with pytest.raises(ScoreError, match=r"^row 2 .* not finite$"):
-            Moments.of(x, repeats)
-
-
-def test_nothing_has_no_moments():
-    for of_nothing in (
-        lambda: Moments.of(rows(2, 3), np.array([0, 0])),
-        lambda: Moments.merged([]),
-    ):
-        with pytest.raises(ScoreError, match="no sentences to fit on"):
-            of_nothing()
-
-
 # --- principal directions ------------------------------------------------------------------------
 
 
 def symmetric(width: int, seed: int) -> np.ndarray:
     return Moments.of(rows(3 * width, width, seed)).covariance
-
-
-@given(st.integers(1, 8), st.integers(0, 1000))
-def test_principal_directions_take_the_matrix_apart(width, seed):
-    matrix = symmetric(width, seed)
-    found = principal_directions(matrix)
-    assert found.rank == width
-    assert (np.diff(found.values) <= 0).all()
-    np.testing.assert_allclose(
-        found.vectors.T @ found.vectors, np.eye(width), atol=1e-12
-    )
-    np.testing.assert_allclose(
-        (found.vectors * found.values) @ found.vectors.T, matrix, atol=1e-12
-    )
 
 
 @given(st.integers(1, 8), st.integers(0, 1000))
@@ -138,6 +105,3 @@ def test_rank_counts_what_is_above_the_floor_at_any_scale(scale):
     turn, _ = np.linalg.qr(rows(4, 4).astype(np.float64))
     for matrix in (np.diag(spectrum), (turn * spectrum) @ turn.T):
         assert principal_directions(scale * matrix).rank == 2
-
-
-# --- documentation -------------------------------------------------------------------------------

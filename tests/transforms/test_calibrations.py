@@ -109,18 +109,6 @@ def test_a_chain_applies_the_formulas_in_the_written_order(posts, plain, streame
 # --- what each promises --------------------------------------------------------------------------
 
 
-def test_sn_gives_0_where_a_coordinate_varies_by_rounding_alone():
-    x = rows(30, 3).astype(np.float64)
-    x[:, 2] = 1 + 1e-8 * x[:, 2]
-    assert not calibrated(x, SN())[:, 2].any()
-
-
-@given(SEEDS)
-def test_whitening_gives_the_identity_as_covariance(seed):
-    found = calibrated(with_constants(rows(30, 6, seed)), Whitening())
-    np.testing.assert_allclose(np.cov(found.T, ddof=0), np.eye(6), atol=CLOSE)
-
-
 @pytest.mark.parametrize(
     ("post", "shape", "span"),
     [(post, (30, 6), 6) for post in (Natsv(6), Natsv(7), Natsv(6, True), Whitening(7))]

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from baselines.flow import FLOWS, WIDTH, flow
+from baselines.flow import FLOWS
 from baselines.fvae import FVAE
 from baselines.iresnet import IRESNET
 from baselines.minilm import MINILM
@@ -20,7 +20,7 @@ from harness.evaluation.select import planned_cells
 from harness.registry import load_registry
 from harness.results.store import Store
 from harness.tasks.loader import TaskLoader
-from harness.transforms.flow_layers import Bijection, initialise_from_data, norms_of
+from harness.transforms.flow_layers import Bijection, initialise_from_data
 from harness.transforms.flows import AdamW, FitSettings
 
 FLOW = FLOWS["flow"]
@@ -103,24 +103,6 @@ def test_a_first_batch_comes_out_standardised_and_couplings_start_as_nothing(
     assert (z.var(dim=0, correction=0) - 1).abs().max() < 1e-10
 
 
-@pytest.mark.parametrize("size", [8, 384])
-def test_without_data_every_actnorm_starts_as_a_variable_of_tensorflow_does(size):
-    """Glorot-uniform for the shape (1, 1, 1, C): fan-in 1, fan-out C, in each of its sizes."""
-    # At a rate of 0 every actnorm stays as it starts.
-    norms = norms_of(
-        replace(RANDOM, learning_rate=0.0).fit(rows(64, size), rng()).model
-    )
-    assert {len(norm.shift) for norm in norms} == {size, size // 2, size // 4, WIDTH}
-    assert len(norms) == 9 + 2 * 9  # one a step, two inside each coupling
-    for norm in norms:
-        limit = np.sqrt(6 / (1 + len(norm.shift)))
-        for start in (norm.shift, norm.log_scale):
-            assert start.abs().max() <= limit
-            # the largest of C uniform values lies below 0.6 with probability 0.6^C
-            assert start.abs().max() > 0.6 * limit or len(start) < 8
-            assert not torch.equal(norm.shift, norm.log_scale)
-
-
 # The density, and the authors' formulas
 
 
@@ -170,42 +152,6 @@ def test_adamw_is_berts():
     assert torch.equal(flat, optimiser.values)  # the layer itself has moved
 
 
-# The variants
-
-
-@pytest.mark.parametrize(
-    ("name", "levels", "epochs", "rate", "start", "dropout"),
-    [
-        ("flow", 3, 1, 1e-3, "data", False),
-        ("flow:paper", 2, 1, 1e-3, "data", False),
-        ("flow:paper-nli", 2, 0.15, 2e-5, "data", False),
-        ("flow:glorot", 3, 1, 1e-3, "glorot", False),
-        ("flow:released", 3, 1, 1e-3, "glorot", True),
-        ("flow:released-nli", 3, 0.15, 2e-5, "glorot", True),
-    ],
-)
-def test_a_variant_is_as_its_source_says(name, levels, epochs, rate, start, dropout):
-    post = flow(name.partition(":")[2] or None)
-    assert (post.levels, post.depth, post.step) == (
-        levels,
-        3,
-        ("actnorm", "reversal", "additive"),
-    )
-    pieces = [len(level.pieces) for level in post.build(8, rng()).levels]
-    assert pieces == [9] * levels
-    assert (post.epochs, post.learning_rate) == (epochs, rate)
-    assert (post.start, post.dropout, post.share) == (start, dropout, min(1, epochs))
-
-
-def test_the_schedule_for_nli_is_of_the_whole_corpus():
-    """A fit that is given the 15 % it reads goes through them once: 0.15 epochs of the corpus."""
-    x, post = rows(640, 4), FLOWS["flow:paper-nli"]
-    assert len(post.fit(x, rng(), share=0.15).losses) == 10
-    assert (
-        len(post.fit(x, rng()).losses) == 1
-    )  # of 640 rows, 0.15 epochs are one batch of 64
-
-
 # The fit
 
 
@@ -233,19 +179,6 @@ def test_a_seed_fits_the_same_map_on_any_number_of_threads_and_another_seed_anot
 
 
 # What cannot be fitted
-
-
-@for_every_flow
-def test_coordinates_that_hardly_vary_are_left_out(post):
-    x = rows(100, 8)
-    x[:, [0, 3, 4]] = (0, 7, 0)
-    widest = float(np.ptp(x, axis=0).max())
-    x[::2, 0] += np.float32(5e-7 * widest)  # the noise of an encoding
-    x[::2, 4] += np.float32(4e-6 * widest)  # as a coordinate of all-mpnet-base-v2
-    fitted = post.fit(x, rng())
-    assert fitted.is_kept.tolist() == [False, True, True, False, True, True, True, True]
-    assert np.isfinite(fitted(x)).all()
-    assert fitted(x).shape == (100, 6)
 
 
 @for_every_flow

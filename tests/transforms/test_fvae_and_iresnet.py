@@ -91,17 +91,6 @@ def gaussian(x, mean, scale):
     )
 
 
-def test_with_identities_and_equal_noise_it_is_the_flows_likelihood_of_noisy_rows():
-    """The equivalence of Su and Wu, which holds before the first step of a fit."""
-    x = torch.from_numpy(rows(64, 6)).double()
-    model = FVAE.build(6, rng()).requires_grad_(False)
-    u = torch.from_numpy(rng(1).normal(size=(64, 6)))
-    initialise_from_data(model, x)
-    inner, log_det = model.standard(x)
-    noisy = model.flow.nats(inner + u) - log_det
-    np.testing.assert_allclose(model.bound(x, u), noisy, rtol=1e-12)
-
-
 @pytest.mark.parametrize("post", [IRESNET, FVAE])
 def test_a_fit_lowers_the_loss(post):
     losses = post.fit(rows(6400, 8), rng()).losses
