@@ -13,8 +13,8 @@ from itertools import chain
 import numpy as np
 
 from harness.core.arrays import Float64, read_only
+from harness.core.digests import text_digest, text_fault
 from harness.core.errors import DataError
-from harness.core.texts import text_digest, text_fault
 
 
 @dataclass(frozen=True, eq=False)

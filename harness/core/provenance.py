@@ -50,14 +50,6 @@ def code_digest() -> str:
     It is over the computing rooms and the baselines, with the lists and tables that
     they read. A wheel has the digest of the checkout that it was built from.
     """
-    digest = hashlib.sha256()
-    for name, path in sorted(_computing_sources().items()):
-        digest.update(name.encode() + b"\0" + path.read_bytes())
-    return digest.hexdigest()
-
-
-def _computing_sources() -> dict[str, Path]:
-    """The files of the code that computes scores, by their names in a checkout."""
     packages_and_rooms = [(HARNESS, HARNESS / name) for name in COMPUTING]
     packages_and_rooms.append((BASELINES, BASELINES))
     sources = {}
@@ -66,7 +58,10 @@ def _computing_sources() -> dict[str, Path]:
             name = path.relative_to(package).as_posix()
             if path.suffix in SOURCE_SUFFIXES and name not in NOT_COMPUTING:
                 sources[f"{package.name}/{name}"] = path
-    return sources
+    digest = hashlib.sha256()
+    for name, path in sorted(sources.items()):
+        digest.update(name.encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()
 
 
 # Plug-ins

@@ -19,10 +19,10 @@ import numpy as np
 
 from harness.assets.places import Places
 from harness.core.arrays import Float, Float32
+from harness.core.digests import text_digest, text_fault
 from harness.core.environment import one_blas_thread
 from harness.core.errors import AssetMissing, HarnessError, ScoreError, UsageError
 from harness.core.interfaces import Encoder, Transform
-from harness.core.texts import text_digest, text_fault
 from harness.core.types import Method, Progress, Record, Task
 from harness.encoders.function import Function, FunctionConfig
 from harness.evaluation.cell import fit

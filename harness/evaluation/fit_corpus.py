@@ -25,13 +25,13 @@ from typing import Any
 import numpy as np
 
 from harness.core.arrays import Float, read_only, read_only_view
+from harness.core.digests import text_digest
 from harness.core.errors import DataError, UsageError, is_interruption
 from harness.core.files import naming
 from harness.core.identity import identity_digest
 from harness.core.interfaces import Pooling, Transform
 from harness.core.provenance import code_of
 from harness.core.tensors import TensorFile, write_tensors
-from harness.core.texts import text_digest
 from harness.core.types import Method, Progress
 from harness.evaluation.embeddings import (
     SHARD,

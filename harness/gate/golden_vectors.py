@@ -21,13 +21,13 @@ import numpy as np
 
 from harness.assets.places import Places
 from harness.core.arrays import Float32
+from harness.core.digests import text_digest
 from harness.core.environment import environment
 from harness.core.errors import DataError
 from harness.core.files import file_name
 from harness.core.interfaces import EncoderConfig
 from harness.core.provenance import code_digest, with_code
 from harness.core.tensors import TensorFile, write_tensors
-from harness.core.texts import text_digest
 from harness.core.types import MethodId
 from harness.results.index import encoder_of_method
 from harness.results.layout import GOLDEN, RECORDS

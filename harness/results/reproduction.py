@@ -21,7 +21,7 @@ from harness.results.origins import Origin, unpinned_origins
 from harness.results.published import PublishedCell, Table, score_path
 from harness.results.verdict import CellState, Measured, Verdict, verdict
 from harness.tasks.loader import TARGETS
-from harness.tasks.releases import OTHER_DATA, release_of
+from harness.tasks.readers import OTHER_DATA, release_of
 
 # The coverage is the share of tokens that have a word vector. Vector files for general
 # use cover 88 to 99 % of the tokens of the STS, transfer and embedded tasks (the smallest

@@ -21,7 +21,7 @@ from harness.results.published import EVIDENCE, PublishedCell, Table, score_path
 from harness.results.published_tables import load_tables
 from harness.results.reproduction import Reproduction, reproduce
 from harness.results.verdict import CellState
-from harness.tasks.releases import release_of
+from harness.tasks.readers import release_of
 
 
 @dataclass(frozen=True, kw_only=True)

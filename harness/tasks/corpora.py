@@ -13,8 +13,8 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 
+from harness.core.digests import TextDigest
 from harness.core.errors import DataError
-from harness.core.texts import TextDigest
 from harness.core.types import Corpus
 from harness.tasks.readers import REFETCH_ADVICE, advising, body, fields, lines, locate
 

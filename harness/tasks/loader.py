@@ -17,10 +17,10 @@ from pathlib import Path
 import numpy as np
 
 from harness.assets.places import Places
+from harness.core.digests import TextDigest
 from harness.core.errors import DataError, UsageError
 from harness.core.metrics import labelled_splits
 from harness.core.pairs import Pairs, pairs_digest
-from harness.core.texts import TextDigest
 from harness.core.types import Corpus, Task
 
 # The fit corpora that are sentences of the task itself, each with its description.

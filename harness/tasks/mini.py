@@ -30,9 +30,9 @@ import numpy as np
 
 from harness.assets.catalogue import EMBEDDED_SHA256
 from harness.assets.places import EMBEDDED_DATA
+from harness.core.digests import text_digest
 from harness.core.errors import DataError
 from harness.core.pairs import Pairs
-from harness.core.texts import text_digest
 from harness.core.types import Corpus, LeaderboardColumn, Task
 from harness.tasks.lexical import legend
 from harness.tasks.readers import fields, lines

@@ -27,11 +27,11 @@ from typing import Any, Literal
 
 import numpy as np
 
+from harness.core.digests import text_digest
 from harness.core.errors import AssetMissing, DataError
 from harness.core.files import require_no_pointer
 from harness.core.pairs import Pairs, rows_digest
-from harness.core.texts import text_digest
-from harness.core.toml import read_rows
+from harness.core.toml import read_rows, read_typed
 
 LOG = logging.getLogger(__name__)
 
@@ -273,3 +273,32 @@ def pairs_of(rows: Iterable[ScoredPair], group: str) -> Pairs:
         gold=np.array([gold for _, _, gold in rows], dtype=np.float64),
         group=(group,) * len(rows),
     )
+
+
+# Releases: the public versions of a data set, by the digests of their pairs
+
+OTHER_DATA = "other data"
+
+
+@cache
+def releases() -> Mapping[str, Mapping[str, str]]:
+    """The digest of the pairs of each release, by task and by its name.
+
+    Only tasks with several public versions are among them.
+    """
+    file = Path(__file__).with_name("releases.toml")
+    return read_typed(Mapping[str, Mapping[str, str]], file)
+
+
+def release_of(task: str, pairs_digest: str | None) -> str | None:
+    """The release that pairs of this digest belong to, or `other data`.
+
+    None for a task with a single version, and where the digest is not known.
+    """
+    digests = releases().get(task)
+    if digests is None or pairs_digest is None:
+        return None
+    for release, digest in digests.items():
+        if digest == pairs_digest:
+            return release
+    return OTHER_DATA

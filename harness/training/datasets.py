@@ -21,9 +21,8 @@ import numpy as np
 from harness.assets.catalogue import EMBEDDED_SHA256
 from harness.assets.places import Places, asset_named
 from harness.core.arrays import Int64, read_only
-from harness.core.digests import sha256_of
+from harness.core.digests import sha256_of, text_digest
 from harness.core.errors import DataError, UsageError
-from harness.core.texts import text_digest
 from harness.core.types import Corpus
 from harness.tasks.corpora import ALL_NLI, ALL_NLI_HEADER
 from harness.tasks.mini import embedded_rows

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from harness.core.arrays import Bool, Float, Float64, Int
-from harness.core.errors import ScoreError, UsageError
+from harness.core.errors import ScoreError
 from harness.transforms import flow_layers as layers
 from harness.transforms.residual_layers import ResidualBlock
 
@@ -55,12 +55,7 @@ class Architecture:
     first: tuple[str, ...] = ()
 
     def build(self, size: int, rng: np.random.Generator) -> layers.Bijection:
-        """An unfitted flow of vectors of this size. Raises UsageError for an unknown layer."""
-        unknown = {*self.first, *self.step} - {*LAYER_KINDS}
-        if unknown:
-            raise UsageError(
-                f"no layers: {', '.join(unknown)}; wanted some of {', '.join(LAYER_KINDS)}"
-            )
+        """An unfitted flow of vectors of this size."""
         levels = []
         coordinates = size  # of the level that is built
         for level_number in range(self.levels):

@@ -5,9 +5,15 @@ import hashlib
 import numpy as np
 import pytest
 
-from harness.core.digests import digest_of, digest_of_files, digest_of_repr, sha256_of
+from harness.core.digests import (
+    digest_of,
+    digest_of_files,
+    digest_of_repr,
+    sentence_key,
+    sha256_of,
+    text_digest,
+)
 from harness.core.pairs import Pairs, pairs_digest, rows_digest
-from harness.core.texts import sentence_key, text_digest
 
 PAIRS = Pairs(("a b", "é"), ("c", "d"), np.array([0.1, 5.0]), ("x", "y"))
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from harness.core.digests import text_digest
 from harness.core.errors import DataError
 from harness.core.pairs import Pairs, pairs_digest
-from harness.core.texts import text_digest
 from harness.core.types import Task
 
 A, B = (

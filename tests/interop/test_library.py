@@ -9,11 +9,11 @@ from processes import run
 
 import harness
 from harness.assets.places import Places
+from harness.core.digests import text_digest
 from harness.core.errors import AssetMissing, ScoreError, UsageError
 from harness.core.interfaces import Encoder, EncoderConfig
 from harness.core.metrics import cosine
 from harness.core.pairs import Pairs
-from harness.core.texts import text_digest
 from harness.core.types import Method
 from harness.encoders.function import FunctionConfig
 from harness.evaluation.run import RunContext, execute

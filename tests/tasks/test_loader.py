@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 from fakes import TOY, corpus, library, numbered, task
 
+from harness.core.digests import text_digest
 from harness.core.pairs import pairs_digest
-from harness.core.texts import text_digest
 
 REGRESSION = task("learnt", 10, metric="regression")
 

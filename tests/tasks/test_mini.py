@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from harness.core.digests import text_digest
 from harness.core.errors import DataError
 from harness.core.pairs import rows_digest
-from harness.core.texts import text_digest
 from harness.tasks import mini as miniature
 
 # Digests in the records of version 0.1.0: of rows, and of the sentences of a corpus.

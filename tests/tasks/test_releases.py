@@ -12,7 +12,7 @@ from harness.registry import load_registry
 from harness.results.reproduction import seed_scores
 from harness.results.verdict import CellState
 from harness.tasks.loader import limited
-from harness.tasks.releases import OTHER_DATA, release_of, releases
+from harness.tasks.readers import OTHER_DATA, release_of, releases
 
 TASKS = load_registry().tasks
 FILES = {

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from harness.assets.places import Places
-from harness.core.texts import text_digest
+from harness.core.digests import text_digest
 from harness.core.types import Progress
 from harness.registry import load_registry
 from harness.training.contrastive import Contrastive, ContrastiveTraining

@@ -94,7 +94,7 @@ def predicted_classes(
 def labelled_rows(vectors: Float[np.ndarray, "N K"], rows: PairRows) -> LabelledRows:
     """The inputs: the vector of a sentence, or [|u - v|, u * v] of a pair; then 1.
 
-    Raises ScoreError for gold that is no class, and for a vector that is not finite.
+    Raises ScoreError for gold that is no class.
     """
     classes = rows.gold.astype(np.int64)
     if (classes != rows.gold).any() or classes.min(initial=0) < 0:
@@ -108,13 +108,6 @@ def labelled_rows(vectors: Float[np.ndarray, "N K"], rows: PairRows) -> Labelled
     if len(rows.b) > 0:
         v = vectors[rows.b].astype(np.float32)
         x = np.hstack([np.abs(x - v), x * v])
-    is_finite = np.isfinite(x).all(axis=1)
-    if not is_finite.all():
-        item = int(is_finite.argmin()) + 1
-        raise ScoreError(
-            f"item {item}: wanted finite numbers to classify by, found others, or products above "
-            "3e38; scale the vectors"
-        )
     x = np.column_stack([x, np.ones(len(x), np.float32)])
     return LabelledRows(x, classes, int(classes.max(initial=0)) + 1)
 

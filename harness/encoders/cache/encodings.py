@@ -25,12 +25,12 @@ from uuid import uuid4
 import numpy as np
 
 from harness.core.arrays import Float32, Int, UInt8
+from harness.core.digests import KEY_BYTES, sentence_key
 from harness.core.environment import packages
 from harness.core.errors import HarnessError, UsageError
 from harness.core.interfaces import Encoding
 from harness.core.json_text import parse_json
 from harness.core.tensors import TensorFile, write_tensors
-from harness.core.texts import KEY_BYTES, sentence_key
 
 KEYS_TENSOR = "keys"  # the keys of the sentences
 MEAN_PREFIX = "mean."  # before the number of a layer: the token means of the sentences
