@@ -166,9 +166,7 @@ def test_what_cannot_be_compared_is_told_with_the_reason(runs, loader, monkeypat
 
     refused(match="wanted two methods", second=MEAN)
     refused(match="no task that fake.mean and fake.last2", second="fake.last2")
-    both = (
-        r"no record of fake.mean and of fake.cls on no-train \(not run\); harness run"
-    )
+    both = "no-train: wanted a score of each method, found fake.mean: not run, "
     refused(REGISTRY.tasks["no-train"], match=both)
     for method in (MEAN, CLS):
         write(runs, method, LEXICAL, np.ones(30), "d", {"edit_distance": -5.0})
