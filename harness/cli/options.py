@@ -22,7 +22,6 @@ from typing import Annotated, Any, TextIO
 import typer
 
 from harness.assets.places import Places
-from harness.cli.parsing import split_commas
 from harness.contracts.plugins import open_plugins
 from harness.core import hardware
 from harness.core.errors import UsageError
@@ -159,7 +158,6 @@ Methods = Annotated[
     option(
         "--method",
         "-m",
-        callback=split_commas,
         help="Method id, glob, encoder, hub repository or model folder; several are allowed.",
     ),
 ]
@@ -168,7 +166,6 @@ Tasks = Annotated[
     option(
         "--task",
         "-t",
-        callback=split_commas,
         help="Task name or glob, mteb's names (STS12) included, or a file of your own pairs "
         "(pairs.tsv); several are allowed.",
     ),
@@ -330,6 +327,10 @@ class Execution:
             "a cell fails.",
         ),
     ] = MIN_COVERAGE
+
+    def folder(self, limit: int | None) -> Path:
+        """The folder of a run's records; a smoke test has a folder of its own."""
+        return self.output if limit is None else self.output / f"limit-{limit}"
 
     def jobs_on(self, device: str) -> int:
         """The number of processes: one on a GPU, where each would load the weights."""

@@ -9,7 +9,7 @@ of commands has sections and whole sentences (`Commands`).
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any, ClassVar
 
@@ -113,13 +113,3 @@ class Commands(TyperGroup):
                 rows.append((name, sentence))
             with formatter.section(title):
                 formatter.write_dl(rows)
-
-
-def split_commas(values: Sequence[str] | None) -> list[str] | None:
-    """The values of an option; a value with commas is split at them."""
-    if values is None:
-        return None
-    single_values: list[str] = []
-    for value in values:
-        single_values += value.split(",")
-    return [value for value in single_values if value]

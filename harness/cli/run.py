@@ -23,7 +23,7 @@ import typer
 from harness.cli import options as opt
 from harness.cli.first_run import fetch_small_data, next_step
 from harness.cli.plan_text import plan_text
-from harness.cli.selection import Selected, records_folder, select
+from harness.cli.selection import Selected, select
 from harness.cli.summary import (
     by_cell,
     count_in_words,
@@ -122,7 +122,7 @@ def run_command(
         opt.note_packaged(baseline)
         default_cells = partial(quick_set, committed=baseline)
     chosen = select(selection, folders, default_cells, execution.quiet)
-    results = records_folder(execution.output, selection.limit)
+    results = execution.folder(selection.limit)
     store = Store(results)
     if dry_run:
         plan = make_plan(chosen.cells, chosen.loader, store)
@@ -180,7 +180,7 @@ def reproduce_command(
         folders = fetch_small_data(folders, load_registry())
     chosen = select(selection, folders, profile_cells, execution.quiet)
     committed = ResultsFolder(baseline, chosen.registry)
-    output = records_folder(execution.output, selection.limit)
+    output = execution.folder(selection.limit)
     runs = committed.reopen(output)
     if not execution.quiet:
         done_cells = None if execution.overwrite else runs.store

@@ -8,13 +8,10 @@ not known here.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from pathlib import Path
 
 from harness.cli.options import Folders, Selection, note
-from harness.core.errors import UsageError
 from harness.core.hardware import base_name
 from harness.core.interfaces import EncoderConfig
 from harness.core.types import MethodId
@@ -84,20 +81,6 @@ def select(
             name: limited_corpus(corpus, limit) for name, corpus in corpora.items()
         }
     return Selected(cells, TaskLoader(resolver.places, corpora), registry)
-
-
-def records_folder(output: Path, limit: int | None) -> Path:
-    """The folder of a run's records; a smoke test has a folder of its own.
-
-    Raises UsageError for a file, or a path below one.
-    """
-    for path in (output, *output.parents):
-        with suppress(OSError):  # of names that the system refuses, as a run says
-            if path.exists() and not path.is_dir():
-                raise UsageError(
-                    f"--output {output}: wanted a folder, found the file {path}; name another"
-                )
-    return output if limit is None else output / f"limit-{limit}"
 
 
 @dataclass(frozen=True)
