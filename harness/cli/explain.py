@@ -31,7 +31,7 @@ from harness.report.explanation import effect_facts, render_explanation
 from harness.report.next_steps import command_to_search
 from harness.report.standings import owners_in_words, standing_in_words
 from harness.resolve import Resolver
-from harness.results.cards import claim_of_target
+from harness.results.cards import number_of_target
 from harness.results.explain import Explanation
 from harness.results.folder import ResultsFolder
 from harness.results.owners import owners_of, read_figures
@@ -156,7 +156,7 @@ def _search(
     resolver = Resolver.from_options(places, sources.encoder or [])
     [task_name] = resolver.task_patterns([task_name])
     task = look_up("task", task_name, resolver.registry.tasks)
-    claim = claim_of_target(target, metric, task_name)
+    number = number_of_target(target, metric, task_name)
     method = own_method(resolver.method(model), resolver)
     with Bar(sys.stderr) as bar:
         loader = TaskLoader(resolver.places, resolver.registry.corpora)
@@ -166,7 +166,7 @@ def _search(
             most_encodings,
             opt.note,
         )
-        [explanation] = explainer.search(task, [claim])
+        [explanation] = explainer.search(task, [number])
     is_found = explanation.measured is not None
     if as_json:
         facts = {

@@ -1,6 +1,6 @@
 """`harness verify`: whether a model scores what its card says.
 
-The claims of a model (its card, `.eval_results`, result files of mteb) are measured, and
+The numbers of a model (its card, `.eval_results`, result files of mteb) are measured, and
 it is said which are reproduced.
 """
 
@@ -26,7 +26,7 @@ from harness.core.progress import Bar
 from harness.core.types import Method
 from harness.encoders.checkpoint import MODULES_FILE
 from harness.evaluation.variants import VariantScores
-from harness.evaluation.verification import Explainer, check_claims
+from harness.evaluation.verification import Explainer, check_numbers
 from harness.registry import Registry
 from harness.report.card_check import (
     models_page,
@@ -36,8 +36,8 @@ from harness.report.card_check import (
 )
 from harness.resolve import Resolver
 from harness.results.card_statements import CARD_FILE
-from harness.results.cards import claims_of_model, mark_other_models
-from harness.results.checked_claims import Verification
+from harness.results.cards import mark_other_models, numbers_of_model
+from harness.results.checked_numbers import Verification
 from harness.tasks.loader import TaskLoader
 from harness.transforms.pooling import NATIVE, Native
 
@@ -66,16 +66,18 @@ Models = Annotated[
 def verify_command(
     model: Models,
     folders: opt.Folders,
-    claims: Annotated[
+    numbers: Annotated[
         list[Path] | None,
         typer.Option(
-            "--claims",
+            "--card",
             help="A card, a result file of mteb, or a folder of these; repeatable.",
         ),
     ] = None,
     search: Annotated[
         bool,
-        typer.Option("--search", help="Measure what a differing claim may have meant."),
+        typer.Option(
+            "--search", help="Measure what a differing number may have meant."
+        ),
     ] = False,
     encodings: MostEncodings = None,
     output: Annotated[
@@ -102,8 +104,8 @@ def verify_command(
     0: all that was checked is reproduced; 1: a number differs; 3: something is missing,
     or nothing could be checked.
     """
-    if claims and len(model) > 1:
-        raise UsageError("--claims belong to one model: verify the models one by one")
+    if numbers and len(model) > 1:
+        raise UsageError("--card belong to one model: verify the models one by one")
     if output is not None:
         make_folder(output, "--output", to_write=True)
     statuses = []
@@ -111,14 +113,14 @@ def verify_command(
         # One resolver for each model, since two folders may have the same name.
         resolver = Resolver.from_options(folders.places(), encoder or [])
         search_options = {"search": search, "encodings": encodings}
-        key = _key_of_answer(name, resolver, claims or [], search_options)
+        key = _key_of_answer(name, resolver, numbers or [], search_options)
         earlier_status = _earlier_status(output, name, key)
         if earlier_status is not None:
             opt.note(f"{name}: done before ({output})")
             statuses.append(earlier_status)
             continue
         verification = _verify_model(
-            name, resolver, claims or [], search=search, most_encodings=encodings
+            name, resolver, numbers or [], search=search, most_encodings=encodings
         )
         statuses.append(verification.exit_status)
         if output is not None:
@@ -131,19 +133,19 @@ def verify_command(
 def _verify_model(
     name: str,
     resolver: Resolver,
-    claim_files: Sequence[Path],
+    card_files: Sequence[Path],
     *,
     search: bool,
     most_encodings: int | None = None,
 ) -> Verification:
-    """Measure a model, and check its claims.
+    """Measure a model, and check its numbers.
 
     Args:
         name: The model as the command line names it. If it is not on this machine, that
             is a fault of the verification.
         resolver: Finds methods and files.
-        claim_files: Files of claims in addition to the ones in the model's folder.
-        search: Whether to look for what a claim that differs may have meant.
+        card_files: Files of numbers in addition to the ones in the model's folder.
+        search: Whether to look for what a number that differs may have meant.
         most_encodings: How many encodings of a task such a search may make; None is no
             bound.
     """
@@ -152,25 +154,25 @@ def _verify_model(
         folder = resolver.places.encoder(method.encoder.member(0))
     except AssetMissing as error:
         return Verification(name, name, faults=(str(error),))
-    claims, faults = claims_of_model(folder, resolver.registry, claim_files)
+    numbers, faults = numbers_of_model(folder, resolver.registry, card_files)
     repository = getattr(method.encoder.source, "repo", "")
-    claims = mark_other_models(claims, (name, folder.name, repository))
+    numbers = mark_other_models(numbers, (name, folder.name, repository))
     with Bar(sys.stderr) as bar:
         loader = TaskLoader(resolver.places, resolver.registry.corpora)
         model = VariantScores(method, loader, bar)
-        checked_claims = tuple(check_claims(model, claims, resolver.registry))
+        checked_numbers = tuple(check_numbers(model, numbers, resolver.registry))
         if search:
             explainer = Explainer(model, resolver.registry, most_encodings, opt.note)
-            checked_claims = explainer.explained(checked_claims)
+            checked_numbers = explainer.explained(checked_numbers)
     identity = resolver.places.identify(method.encoder, folder)
     return Verification(
         model=name,
         method=method.id,
-        claims=checked_claims,
+        numbers=checked_numbers,
         faults=faults,
         weights=str(identity.digests.get("weights", "")),
         data=_data_digests(
-            {each.claim.task for each in checked_claims if each.verdict},
+            {each.number.task for each in checked_numbers if each.verdict},
             loader,
             resolver.registry,
         ),
@@ -217,10 +219,10 @@ def _facts_file(output: Path, model: str) -> Path:
 def _key_of_answer(
     model: str,
     resolver: Resolver,
-    claim_files: Sequence[Path],
+    card_files: Sequence[Path],
     options: Mapping[str, Any],
 ) -> str:
-    """The digest of all that a verification depends on: claims, weights, data, options, version.
+    """The digest of all that a verification depends on: numbers, weights, data, options, version.
 
     It is empty for a model that is not on this machine.
     """
@@ -229,15 +231,15 @@ def _key_of_answer(
         folder = resolver.places.encoder(method.encoder.member(0))
     except AssetMissing:
         return ""
-    claims, faults = claims_of_model(folder, resolver.registry, claim_files)
+    numbers, faults = numbers_of_model(folder, resolver.registry, card_files)
     loader = TaskLoader(resolver.places, resolver.registry.corpora)
-    tasks = {claim.task for claim in claims if not claim.why_not}
+    tasks = {number.task for number in numbers if not number.why_not}
     return digest_of(
         {
             "version": version_of("sentence-embedding-harness"),
             "method": method.identity,
             "weights": dict(resolver.places.identify(method.encoder, folder).digests),
-            "claims": [repr(claim) for claim in claims],
+            "numbers": [repr(number) for number in numbers],
             "faults": list(faults),
             "data": _data_digests(tasks, loader, resolver.registry),
             "options": dict(options),

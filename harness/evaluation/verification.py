@@ -1,6 +1,6 @@
 """The check of a model's card: its numbers are measured, and differences are explained.
 
-`check_claims` measures each claim under the model's own modules and prompts. The claims
+`check_numbers` measures each number under the model's own modules and prompts. The numbers
 of one source for one task are a run: one setting has to give the digits of all of them.
 `Explainer` looks for that setting among other scores of the same vectors, other pairs of
 the data set, and variants of the encoding, the cheapest first.
@@ -27,12 +27,12 @@ from harness.core.terminal import duration
 from harness.core.types import AGGREGATIONS, Task
 from harness.evaluation.variants import AS_IT_IS, Variant, VariantScores
 from harness.registry import Registry
-from harness.results.cards import BEST_SIMILARITY, CardClaim
-from harness.results.checked_claims import (
+from harness.results.cards import BEST_SIMILARITY, CardNumber
+from harness.results.checked_numbers import (
     SAME_DIGITS,
-    CheckedClaim,
+    CheckedNumber,
     FoundChoices,
-    checked_claim,
+    checked_number,
     gives,
     score_of,
 )
@@ -41,89 +41,91 @@ from harness.results.verdict import Published
 # Points that the scores of two programs differ by in half precision, where the order of
 # sums decides more than the last digits.
 DIGITS_OF_HALVES = 0.03
-# Points by which a score under other choices may miss the digits of a claim. Runs of one
-# model years apart differ by 4e-5; a claim with two decimals is known to 0.005 alone.
+# Points by which a score under other choices may miss the digits of a number. Runs of one
+# model years apart differ by 4e-5; a number with two decimals is known to 0.005 alone.
 DIGITS_OF_EXPLANATIONS = 5e-4
-NEIGHBOURHOOD = 1.0  # points on each side of a claim in which tried scores are counted
+NEIGHBOURHOOD = 1.0  # points on each side of a number in which tried scores are counted
 # If more tried scores than this are expected to have the digits by chance, the explanation
 # says so.
 LIKELY_CHANCE = 0.1
 
 
-def check_claims(
-    model: VariantScores, claims: Iterable[CardClaim], registry: Registry
-) -> Iterator[CheckedClaim]:
-    """Measure and judge each claim, under the model's own modules and prompts."""
-    failed_tasks: dict[str, CheckedClaim] = {}
-    for claim in claims:
-        if claim.why_not:
-            yield CheckedClaim(claim, why_not=claim.why_not)
-        elif claim.task in failed_tasks:
-            yield replace(failed_tasks[claim.task], claim=claim)
+def check_numbers(
+    model: VariantScores, numbers: Iterable[CardNumber], registry: Registry
+) -> Iterator[CheckedNumber]:
+    """Measure and judge each number, under the model's own modules and prompts."""
+    failed_tasks: dict[str, CheckedNumber] = {}
+    for number in numbers:
+        if number.why_not:
+            yield CheckedNumber(number, why_not=number.why_not)
+        elif number.task in failed_tasks:
+            yield replace(failed_tasks[number.task], number=number)
         else:
             try:
-                checked = _check(claim, model, registry)
+                checked = _check(number, model, registry)
             except HarnessError as error:
-                failed_tasks[claim.task] = CheckedClaim(
-                    claim,
+                failed_tasks[number.task] = CheckedNumber(
+                    number,
                     why_not=str(error),
                     is_missing=isinstance(error, AssetMissing),
                 )
-                yield failed_tasks[claim.task]
+                yield failed_tasks[number.task]
             else:
                 yield checked
 
 
-def _check(claim: CardClaim, model: VariantScores, registry: Registry) -> CheckedClaim:
-    """Measure and judge a claim; where it may be of either of two tasks, on both.
+def _check(
+    number: CardNumber, model: VariantScores, registry: Registry
+) -> CheckedNumber:
+    """Measure and judge a number; where it may be of either of two tasks, on both.
 
-    If it holds on the second task alone, it is a claim of that task.
+    If it holds on the second task alone, it is a number of that task.
     """
-    scores = model.scores(AS_IT_IS, registry.tasks[claim.task])
-    checked = checked_claim(claim, score_of(claim, scores))
-    if checked.holds or not claim.or_task:
+    scores = model.scores(AS_IT_IS, registry.tasks[number.task])
+    checked = checked_number(number, score_of(number, scores))
+    if checked.holds or not number.or_task:
         return checked
-    other_claim = replace(claim, task=claim.or_task)
-    scores = model.scores(AS_IT_IS, registry.tasks[claim.or_task])
-    other_checked = checked_claim(other_claim, score_of(other_claim, scores))
+    other_number = replace(number, task=number.or_task)
+    scores = model.scores(AS_IT_IS, registry.tasks[number.or_task])
+    other_checked = checked_number(other_number, score_of(other_number, scores))
     return other_checked if other_checked.holds else checked
 
 
-# What a claim may have meant
+# What a number may have meant
 
 
 @dataclass(frozen=True)
 class OtherScore:
-    """Another score of given vectors than the claimed one; empty settings are the claim's."""
+    """Another score of given vectors than the stated one; empty settings are the number's."""
 
     similarity: str = ""
     correlation: str = ""
     aggregation: str = "all"
 
-    def score(self, claim: CardClaim, scores: Mapping[str, Any]) -> float | None:
-        """The score that is compared with a claim; None if it is undefined."""
-        similarity = self.similarity or claim.similarity
-        correlation = self.correlation or claim.correlation
+    def score(self, number: CardNumber, scores: Mapping[str, Any]) -> float | None:
+        """The score that is compared with a number; None if it is undefined."""
+        similarity = self.similarity or number.similarity
+        correlation = self.correlation or number.correlation
         if similarity == BEST_SIMILARITY:
-            return score_of(claim, scores, self.aggregation)
+            return score_of(number, scores, self.aggregation)
         return score_at(scores, (score_name(similarity, correlation), self.aggregation))
 
-    def words(self, claim: CardClaim) -> tuple[str, ...]:
-        """The differences from the claim, a phrase each."""
+    def words(self, number: CardNumber) -> tuple[str, ...]:
+        """The differences from the number, a phrase each."""
         phrases = []
-        if self.correlation not in ("", claim.correlation):
+        if self.correlation not in ("", number.correlation):
             phrases.append(
-                f"{self.correlation.capitalize()} for {claim.correlation.capitalize()}"
+                f"{self.correlation.capitalize()} for {number.correlation.capitalize()}"
             )
-        if self.similarity not in ("", claim.similarity):
-            phrases.append(f"{self.similarity} for {claim.similarity}")
+        if self.similarity not in ("", number.similarity):
+            phrases.append(f"{self.similarity} for {number.similarity}")
         if self.aggregation != "all":
             phrases.append(f"aggregation {self.aggregation}")
         return tuple(phrases)
 
 
-AS_CLAIMED = OtherScore()
-# First the score as it is claimed, then those with one change, then all others.
+AS_STATED = OtherScore()
+# First the score as it is stated, then those with one change, then all others.
 SCORES = sorted(
     (
         OtherScore(similarity, correlation, aggregation)
@@ -144,7 +146,7 @@ class Trial:
     Attributes:
         task: The task.
         variant: How its sentences are encoded.
-        has_other_pairs: Whether the claim is about the pairs of another task.
+        has_other_pairs: Whether the number is about the pairs of another task.
     """
 
     task: Task
@@ -153,7 +155,7 @@ class Trial:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The differences from the claim, a phrase each."""
+        """The differences from the number, a phrase each."""
         if not self.has_other_pairs:
             return self.variant.words
         splits = "+".join(self.task.scored)
@@ -162,19 +164,19 @@ class Trial:
 
     @property
     def tolerance(self) -> float:
-        """The points by which its scores may miss a claim's digits."""
+        """The points by which its scores may miss a number's digits."""
         is_whole = self.variant.dtype == FLOAT32
         return DIGITS_OF_EXPLANATIONS if is_whole else DIGITS_OF_HALVES
 
 
 @dataclass
 class Explainer:
-    """Looks for what claims may have meant.
+    """Looks for what numbers may have meant.
 
     Attributes:
         model: The model, which keeps what was measured of it.
         registry: The tasks.
-        most_encodings: How many encodings are made for a run of claims at most; what the
+        most_encodings: How many encodings are made for a run of numbers at most; what the
             cache has does not count. None for no limit.
         note: Is called with a sentence on how long each search takes at most.
         likely: The variants that explained earlier runs, which are tried first.
@@ -186,9 +188,9 @@ class Explainer:
     note: Callable[[str], None] = field(default=lambda _: None)
     likely: list[Variant] = field(default_factory=list)
 
-    def explained(self, checked: Sequence[CheckedClaim]) -> tuple[CheckedClaim, ...]:
-        """The claims; those whose digits were not measured have an explanation."""
-        explanations: dict[CheckedClaim, FoundChoices] = {}
+    def explained(self, checked: Sequence[CheckedNumber]) -> tuple[CheckedNumber, ...]:
+        """The numbers; those whose digits were not measured have an explanation."""
+        explanations: dict[CheckedNumber, FoundChoices] = {}
         judged = [item for item in checked if item.verdict is not None]
         for _, group in groupby(sorted(judged, key=_run_of), _run_of):
             run = list(group)
@@ -206,15 +208,15 @@ class Explainer:
         )
 
     def _explain_run(
-        self, run: Sequence[CheckedClaim], open_items: Sequence[CheckedClaim]
-    ) -> dict[CheckedClaim, FoundChoices]:
-        """The explanations of claims of a run that are not reproduced to their digits."""
+        self, run: Sequence[CheckedNumber], open_items: Sequence[CheckedNumber]
+    ) -> dict[CheckedNumber, FoundChoices]:
+        """The explanations of numbers of a run that are not reproduced to their digits."""
         holding = [item for item in run if item.has_its_digits and item.is_fine]
         is_small = bool(holding) or not any(item.differs for item in run)
         explained = self.search(
-            self.registry.tasks[run[0].claim.task],
-            [item.claim for item in open_items],
-            [item.claim for item in holding],
+            self.registry.tasks[run[0].number.task],
+            [item.number for item in open_items],
+            [item.number for item in holding],
             only_small=is_small,
         )
         explanations = {}
@@ -231,25 +233,25 @@ class Explainer:
     def search(
         self,
         task: Task,
-        claims: Sequence[CardClaim],
-        holding: Sequence[CardClaim] = (),
+        numbers: Sequence[CardNumber],
+        holding: Sequence[CardNumber] = (),
         *,
         only_small: bool = False,
     ) -> list[FoundChoices]:
-        """The explanation of each claim on a task: what gives its digits, or why nothing does.
+        """The explanation of each number on a task: what gives its digits, or why nothing does.
 
         Args:
-            task: The pairs that the claims are of.
-            claims: Claims of one run that differ.
-            holding: Claims of the same run that hold; a setting has to give them, too.
+            task: The pairs that the numbers are of.
+            numbers: Numbers of one run that differ.
+            holding: Numbers of the same run that hold; a setting has to give them, too.
             only_small: Whether only variants are tried that move few sentences or last
                 digits: other numbers of the run hold, so that most settings are right.
         """
         tried: list[float] = []
         own_scores = self.model.scores(AS_IT_IS, task)
         by_score = [
-            _other_score(claim, own_scores, tried, is_alone=not holding)
-            for claim in claims
+            _other_score(number, own_scores, tried, is_alone=not holding)
+            for number in numbers
         ]
         if all(by_score):
             return [explanation for explanation in by_score if explanation]
@@ -273,8 +275,10 @@ class Explainer:
                 HarnessError
             ):  # the model has no such variant, or the data are elsewhere
                 continue
-            for other in [AS_CLAIMED] if holding else SCORES:
-                explanations = _all_given(trial, other, scores, claims, holding, tried)
+            # Half precision gives no digits for sure, so that other scores of it prove nothing.
+            is_half = trial.variant.dtype != FLOAT32
+            for other in [AS_STATED] if holding or is_half else SCORES:
+                explanations = _all_given(trial, other, scores, numbers, holding, tried)
                 if explanations is not None:
                     self.likely.insert(0, trial.variant)
                     return explanations
@@ -329,33 +333,33 @@ class Explainer:
         self.note(note)
 
 
-def _run_of(item: CheckedClaim) -> tuple[str, str, str, str, str]:
-    """The facts that the claims of one run of a model have in common."""
-    statement = item.claim.statement
+def _run_of(item: CheckedNumber) -> tuple[str, str, str, str, str]:
+    """The facts that the numbers of one run of a model have in common."""
+    statement = item.number.statement
     return (
         statement.source,
         statement.model,
-        item.claim.task,
+        item.number.task,
         statement.split,
         statement.revision,
     )
 
 
 def _other_row(
-    item: CheckedClaim, judged: Sequence[CheckedClaim]
+    item: CheckedNumber, judged: Sequence[CheckedNumber]
 ) -> FoundChoices | None:
     """The explanation that the number was measured for another task of the card."""
     if not item.is_fine:
         return None
     for other in judged:
-        is_other_task = other.claim.task != item.claim.task
-        is_same_score = other.claim.score == item.claim.score
+        is_other_task = other.number.task != item.number.task
+        is_same_score = other.number.score == item.number.score
         if (
             is_other_task
             and is_same_score
-            and gives(item.claim, other.measured, DIGITS_OF_EXPLANATIONS)
+            and gives(item.number, other.measured, DIGITS_OF_EXPLANATIONS)
         ):
-            statement = other.claim.statement
+            statement = other.number.statement
             names = [statement.data_set, statement.split, statement.metric]
             place = " ".join(name for name in names if name)
             return FoundChoices(
@@ -367,19 +371,20 @@ def _other_row(
 
 
 def _other_score(
-    claim: CardClaim, scores: Mapping[str, Any], tried: list[float], *, is_alone: bool
+    number: CardNumber, scores: Mapping[str, Any], tried: list[float], *, is_alone: bool
 ) -> FoundChoices | None:
-    """Another score of the model's own vectors that has a claim's digits; None without one."""
+    """Another score of the model's own vectors that has a number's digits; None without one."""
     for other in SCORES:
-        measured = other.score(claim, scores)
+        measured = other.score(number, scores)
         if measured is not None:
             tried.append(measured)
-        if gives(claim, measured, DIGITS_OF_EXPLANATIONS):
+        if gives(number, measured, DIGITS_OF_EXPLANATIONS):
             return FoundChoices(
-                words=other.words(claim),
+                words=other.words(number),
                 measured=measured,
                 tried=len(tried),
-                is_chance=is_alone and _is_chance(claim, tried, DIGITS_OF_EXPLANATIONS),
+                is_chance=is_alone
+                and _is_chance(number, tried, DIGITS_OF_EXPLANATIONS),
             )
     return None
 
@@ -388,46 +393,48 @@ def _all_given(
     trial: Trial,
     other: OtherScore,
     scores: Mapping[str, Any],
-    claims: Sequence[CardClaim],
-    holding: Sequence[CardClaim],
+    numbers: Sequence[CardNumber],
+    holding: Sequence[CardNumber],
     tried: list[float],
 ) -> list[FoundChoices] | None:
-    """An explanation of each claim; None unless all claims of the run have their digits."""
-    measured_scores = [other.score(claim, scores) for claim in claims]
+    """An explanation of each number; None unless all numbers of the run have their digits."""
+    measured_scores = [other.score(number, scores) for number in numbers]
     if measured_scores[0] is not None:
         tried.append(measured_scores[0])
-    for claim, measured in zip(claims, measured_scores, strict=True):
-        if not gives(claim, measured, trial.tolerance):
+    for number, measured in zip(numbers, measured_scores, strict=True):
+        if not gives(number, measured, trial.tolerance):
             return None
-    for claim in holding:
-        # A claim that holds was compared with the tolerance of a verdict.
-        if not gives(claim, score_of(claim, scores), max(trial.tolerance, SAME_DIGITS)):
+    for number in holding:
+        # A number that holds was compared with the tolerance of a verdict.
+        if not gives(
+            number, score_of(number, scores), max(trial.tolerance, SAME_DIGITS)
+        ):
             return None
-    is_alone = len(claims) + len(holding) == 1
-    is_chance = is_alone and _is_chance(claims[0], tried, trial.tolerance)
+    is_alone = len(numbers) + len(holding) == 1
+    is_chance = is_alone and _is_chance(numbers[0], tried, trial.tolerance)
     return [
         FoundChoices(
-            words=(*other.words(claim), *trial.words),
+            words=(*other.words(number), *trial.words),
             measured=measured,
             tried=len(tried),
             is_chance=is_chance,
         )
-        for claim, measured in zip(claims, measured_scores, strict=True)
+        for number, measured in zip(numbers, measured_scores, strict=True)
     ]
 
 
-def _is_chance(claim: CardClaim, tried: Sequence[float], tolerance: float) -> bool:
+def _is_chance(number: CardNumber, tried: Sequence[float], tolerance: float) -> bool:
     """Whether one of the tried scores is likely to have the digits by chance.
 
     The expected number of such scores is the number of tried scores within a point of
-    the claim that lack its digits, times the share of these two points in which a score
+    the number that lack its digits, times the share of these two points in which a score
     has the digits.
     """
-    half_units = [Published(reading).half_unit for reading in claim.readings]
+    half_units = [Published(reading).half_unit for reading in number.readings]
     near_misses = 0
     for score in set(tried):
-        is_near = gives(claim, score, NEIGHBOURHOOD)
-        if is_near and not gives(claim, score, tolerance):
+        is_near = gives(number, score, NEIGHBOURHOOD)
+        if is_near and not gives(number, score, tolerance):
             near_misses += 1
     half_width = max(tolerance, min(half_units))
     share = min(half_width / NEIGHBOURHOOD, 1.0)

@@ -1,7 +1,7 @@
 """The verification of a model's card: as text for a terminal, as Markdown and as JSON.
 
-Each of the three lists the claims that were checked, what a followed-up difference comes
-from, and why other claims were not checked. `models_page` compares many models.
+Each of the three lists the numbers that were checked, what a followed-up difference comes
+from, and why other numbers were not checked. `models_page` compares many models.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from harness.report.markdown import escape
 from harness.report.sentences import number_of
 from harness.report.table import markdown, table_of
 from harness.results.card_statements import CARD_FILE, MTEB_RESULTS
-from harness.results.checked_claims import CheckedClaim, FoundChoices, Verification
+from harness.results.checked_numbers import CheckedNumber, FoundChoices, Verification
 
-VERIFICATION_HEAD = ("task", "metric", "claimed", "measured", "difference", "verdict")
+VERIFICATION_HEAD = ("task", "metric", "stated", "measured", "difference", "verdict")
 MODELS_HEAD = (
     "Model",
-    "Claims",
+    "Numbers",
     "Checked",
     "Hold",
     "Differ",
     "Why most others are not checked",
 )
-CLAIM_DECIMALS = 4  # shown of a claimed number
-MOST_NAMES = 3  # of unchecked claims listed with a reason
+SHOWN_DECIMALS = 4  # shown of a stated number
+MOST_NAMES = 3  # of unchecked numbers listed with a reason
 NOT_CHECKED = "Not checked:"
 
 Facts = dict[str, Any]  # as JSON has them
@@ -37,15 +37,15 @@ Facts = dict[str, Any]  # as JSON has them
 
 
 def verification_text(verification: Verification, width: int | None = None) -> str:
-    """A verification for a terminal: its table, the followed-up differences, the unchecked claims.
+    """A verification for a terminal: its table, the followed-up differences, the unchecked numbers.
 
     Args:
-        verification: The checked claims of a model.
+        verification: The checked numbers of a model.
         width: The width of the terminal, in characters; None: unlimited.
     """
-    parts = [f"{verification.model}: {_claims_summary(verification)}"]
+    parts = [f"{verification.model}: {_numbers_summary(verification)}"]
     if verification.checked:
-        rows = [_claim_row(claim) for claim in verification.checked]
+        rows = [_number_row(number) for number in verification.checked]
         parts.append(text_table(rows, list(VERIFICATION_HEAD), width))
     followed_up = _followed_up(verification)
     if followed_up:
@@ -56,7 +56,7 @@ def verification_text(verification: Verification, width: int | None = None) -> s
         parts.append("\n".join([NOT_CHECKED, *lines]))
     if verification.faults:
         parts.append("\n".join(verification.faults))
-    if not verification.claims and not verification.faults:
+    if not verification.numbers and not verification.faults:
         parts.append(_where_to_find_numbers(verification))
     return "\n\n".join(parts)
 
@@ -74,17 +74,17 @@ def verification_markdown(
     """A verification for a pull request or a discussion on the hub.
 
     Args:
-        verification: The checked claims of a model.
+        verification: The checked numbers of a model.
         versions: The versions of the programs that measured, by name.
         date: The day, as in 2026-11-28.
     """
-    summary = _claims_summary(verification)
+    summary = _numbers_summary(verification)
     parts = [f"### {escape(verification.model)}", f"{summary[0].upper()}{summary[1:]}."]
     if verification.checked:
         head = [name.capitalize() for name in VERIFICATION_HEAD]
         rows = []
-        for claim in verification.checked:
-            rows.append(_claim_row(claim))
+        for number in verification.checked:
+            rows.append(_number_row(number))
         parts.append(markdown(table_of(head, rows, texts=2)))
     parts += [escape(sentence) for sentence in _followed_up(verification)]
     reasons = _reasons_unchecked(verification)
@@ -102,35 +102,35 @@ def verification_markdown(
         for task, digest in verification.data.items():
             lines.append(f"* pairs of {task}: sha256 `{digest}`")
         for name, revision in _revisions(verification).items():
-            lines.append(f"* {escape(name)} of the claims: revision `{revision}`")
+            lines.append(f"* {escape(name)} of the numbers: revision `{revision}`")
         parts.append("\n".join(lines))
-    box = "x" if any(claim.holds for claim in verification.checked) else " "
+    box = "x" if any(number.holds for number in verification.checked) else " "
     parts.append(f"- [{box}] {REPRODUCED}")
     return "\n\n".join(parts) + "\n"
 
 
 def _revisions(verification: Verification) -> dict[str, str]:
-    """The revisions of data sets that checked claims state, by the data set's name."""
+    """The revisions of data sets that checked numbers state, by the data set's name."""
     revisions = {}
     for checked in verification.checked:
-        statement = checked.claim.statement
+        statement = checked.number.statement
         if statement.revision:
             name = statement.data_set or statement.data_set_id
             revisions[name] = statement.revision
     return revisions
 
 
-def _claims_summary(verification: Verification) -> str:
-    """How many of the claims hold: `7 of 8 checked claims hold, 92 are not checked`."""
-    if not verification.claims:
-        return "its files claim no number"
-    holding = sum(claim.holds for claim in verification.checked)
+def _numbers_summary(verification: Verification) -> str:
+    """How many of the numbers hold: `7 of 8 checked numbers hold, 92 are not checked`."""
+    if not verification.numbers:
+        return "its files state no number"
+    holding = sum(number.holds for number in verification.checked)
     checked = len(verification.checked)
     if not checked:
-        claims = number_of(len(verification.claims), "claim")
-        return f"none of its {claims} could be checked"
-    summary = f"{holding} of {number_of(checked, 'checked claim')} hold"
-    unchecked = len(verification.claims) - checked
+        numbers = number_of(len(verification.numbers), "number")
+        return f"none of its {numbers} could be checked"
+    summary = f"{holding} of {number_of(checked, 'checked number')} hold"
+    unchecked = len(verification.numbers) - checked
     if unchecked:
         verb = "is" if unchecked == 1 else "are"
         summary += f", {unchecked} {verb} not checked"
@@ -144,12 +144,12 @@ def _where_to_find_numbers(verification: Verification) -> str:
         card = f"{verification.model} has no card ({CARD_FILE})"
     return (
         f"{card}, and there is no result file in its folder. mteb's results may have its numbers: "
-        f"clone {MTEB_RESULTS} and give --claims FOLDER."
+        f"clone {MTEB_RESULTS} and give --card FOLDER."
     )
 
 
-def _claim_row(checked: CheckedClaim) -> list[str]:
-    """A checked claim as a row of the table whose head is `VERIFICATION_HEAD`, in points."""
+def _number_row(checked: CheckedNumber) -> list[str]:
+    """A checked number as a row of the table whose head is `VERIFICATION_HEAD`, in points."""
     measured = difference = verdict = ""
     if checked.measured is not None:
         measured = f"{checked.measured:.4f}"
@@ -159,39 +159,39 @@ def _claim_row(checked: CheckedClaim) -> list[str]:
             difference = f"{round(checked.verdict.difference, 4) + 0.0:+.4f}"
     return [
         _task_in_words(checked),
-        checked.claim.statement.metric,
-        _claimed_number(checked),
+        checked.number.statement.metric,
+        _stated_number(checked),
         measured,
         difference,
         verdict,
     ]
 
 
-def _claimed_number(checked: CheckedClaim) -> str:
-    """The claimed number with four decimals at most; its digits are compared in full."""
+def _stated_number(checked: CheckedNumber) -> str:
+    """The stated number with four decimals at most; its digits are compared in full."""
     digits = checked.reading
-    if len(digits.partition(".")[2]) > CLAIM_DECIMALS:
-        return f"{float(digits):.{CLAIM_DECIMALS}f}"
+    if len(digits.partition(".")[2]) > SHOWN_DECIMALS:
+        return f"{float(digits):.{SHOWN_DECIMALS}f}"
     return digits
 
 
-def _task_in_words(checked: CheckedClaim) -> str:
-    """The data set and the split as the claim states them; the task, if there are two of them."""
-    claim, statement = checked.claim, checked.claim.statement
+def _task_in_words(checked: CheckedNumber) -> str:
+    """The data set and the split as the number states them; the task, if there are two of them."""
+    number, statement = checked.number, checked.number.statement
     words = [statement.data_set or statement.data_set_id, statement.split]
-    if claim.or_task:
-        words.append(f"({claim.task})")
+    if number.or_task:
+        words.append(f"({number.task})")
     return " ".join(word for word in words if word)
 
 
 def _followed_up(verification: Verification) -> list[str]:
     """A sentence for each difference that was followed up."""
     sentences = []
-    for checked in verification.claims:
+    for checked in verification.numbers:
         if checked.explanation is None:
             continue
-        metric = checked.claim.statement.metric
-        subject = f"{_task_in_words(checked)} {metric} {_claimed_number(checked)}"
+        metric = checked.number.statement.metric
+        subject = f"{_task_in_words(checked)} {metric} {_stated_number(checked)}"
         sentence = explanation_in_words(subject, checked.explanation)
         if checked.explanation.words:
             sentence += " The card does not say so."
@@ -215,11 +215,11 @@ def explanation_in_words(subject: str, explanation: FoundChoices) -> str:
 
 
 def _reasons_unchecked(verification: Verification) -> list[str]:
-    """Why claims were not checked: a line a reason, with the first of its claims."""
+    """Why numbers were not checked: a line a reason, with the first of its numbers."""
     names_by_reason: dict[str, list[str]] = {}
-    for checked in verification.claims:
+    for checked in verification.numbers:
         if checked.verdict is None:
-            name = _task_in_words(checked) or checked.claim.statement.source
+            name = _task_in_words(checked) or checked.number.statement.source
             names_by_reason.setdefault(checked.why_not, []).append(name)
     lines = []
     for reason, names in names_by_reason.items():
@@ -227,7 +227,7 @@ def _reasons_unchecked(verification: Verification) -> list[str]:
         shown_names = ", ".join(distinct_names[:MOST_NAMES])
         if len(distinct_names) > MOST_NAMES:
             shown_names += ", ..."
-        lines.append(f"{number_of(len(names), 'claim')} ({shown_names}): {reason}")
+        lines.append(f"{number_of(len(names), 'number')} ({shown_names}): {reason}")
     return lines
 
 
@@ -241,17 +241,17 @@ def verification_facts(verification: Verification) -> Facts:
         "method": verification.method,
         "weights": verification.weights,
         "checked": len(verification.checked),
-        "hold": sum(claim.holds for claim in verification.checked),
+        "hold": sum(number.holds for number in verification.checked),
         "exit_status": verification.exit_status,
         "faults": list(verification.faults),
-        "claims": [_claim_facts(claim) for claim in verification.claims],
+        "numbers": [_number_facts(number) for number in verification.numbers],
     }
 
 
-def _claim_facts(checked: CheckedClaim) -> Facts:
-    """A claim as JSON: the stated and the measured number, the verdict or why there is none."""
-    claim = checked.claim
-    statement = claim.statement
+def _number_facts(checked: CheckedNumber) -> Facts:
+    """A number as JSON: the stated and the measured number, the verdict or why there is none."""
+    number = checked.number
+    statement = number.statement
     difference = verdict = None
     if checked.verdict is not None:
         difference = checked.verdict.difference
@@ -265,9 +265,9 @@ def _claim_facts(checked: CheckedClaim) -> Facts:
         "metric": statement.metric,
         "value": _stated_value(statement.value),
         "source": statement.source,
-        "task": claim.task,
-        "score": claim.score if claim.task else "",
-        "claimed": float(checked.reading) if checked.reading else None,
+        "task": number.task,
+        "score": number.score if number.task else "",
+        "stated": float(checked.reading) if checked.reading else None,
         "measured": checked.measured,
         "difference": difference,
         "verdict": verdict,
@@ -300,7 +300,7 @@ def _explanation_facts(explanation: FoundChoices | None) -> Facts | None:
 
 
 def models_page(models: Sequence[Facts]) -> str:
-    """The page of many models: by the share of their checked claims that hold, the best first.
+    """The page of many models: by the share of their checked numbers that hold, the best first.
 
     Args:
         models: The facts of each verification, as `verification_facts` makes them.
@@ -308,26 +308,27 @@ def models_page(models: Sequence[Facts]) -> str:
     rows = []
     for facts in sorted(models, key=_model_order):
         reasons = Counter(
-            claim["why_not"] for claim in facts["claims"] if claim["why_not"]
+            number["why_not"] for number in facts["numbers"] if number["why_not"]
         )
         most_common_reason = max(reasons, key=reasons.__getitem__, default="")
         rows.append(
             [
                 facts["model"],
-                str(len(facts["claims"])),
+                str(len(facts["numbers"])),
                 str(facts["checked"]),
                 str(facts["hold"]),
                 str(facts["checked"] - facts["hold"]),
                 most_common_reason,
             ]
         )
-    return f"# Models by how many of their claims hold\n\n{markdown(table_of(MODELS_HEAD, rows))}\n"
+    table = markdown(table_of(MODELS_HEAD, rows))
+    return f"# Models by how many of their numbers hold\n\n{table}\n"
 
 
 def _model_order(facts: Facts) -> tuple[float, int, str]:
     """Sorts models: by the share that holds, then by how many were checked, then by name.
 
-    A model without a checked claim comes last.
+    A model without a checked number comes last.
     """
     checked = facts["checked"]
     share = facts["hold"] / checked if checked else -1.0

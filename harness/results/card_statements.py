@@ -31,7 +31,7 @@ MTEB_RESULTS = "https://github.com/embeddings-benchmark/results"
 
 # The largest card or result file that is read; the hub's have a few megabytes at most.
 MAX_BYTES = 50_000_000
-MAX_CLAIMS = 50_000  # numbers of one file
+MAX_NUMBERS = 50_000  # numbers of one file
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Statement:
 # Finding files
 
 
-def claim_files_of_model(folder: Path) -> Iterator[Path]:
+def card_files_of_model(folder: Path) -> Iterator[Path]:
     """The files of a model's folder that may state numbers."""
     if not folder.is_dir():
         return
@@ -80,7 +80,7 @@ def claim_files_of_model(folder: Path) -> Iterator[Path]:
         yield from _result_files(folder / name)
 
 
-def claim_files(path: Path) -> Iterator[Path]:
+def card_files(path: Path) -> Iterator[Path]:
     """A file itself, or the files of a folder that may state numbers.
 
     A folder is a model's folder, or it holds result files at any depth.
@@ -88,7 +88,7 @@ def claim_files(path: Path) -> Iterator[Path]:
     if path.is_file():
         yield path
         return
-    files_of_model = [*claim_files_of_model(path)]
+    files_of_model = [*card_files_of_model(path)]
     if files_of_model:
         yield from files_of_model
     else:
@@ -140,9 +140,9 @@ def _statements_of_card(path: Path, text: str) -> Iterator[Statement]:
         model_name = str(model.get("name") or "")
         for result_number, result in enumerate(results, start=1):
             metric_count += _count_metrics(result)
-            if metric_count > MAX_CLAIMS:
+            if metric_count > MAX_NUMBERS:
                 raise DataError(
-                    f"{path}: wanted at most {MAX_CLAIMS:,} numbers, found more"
+                    f"{path}: wanted at most {MAX_NUMBERS:,} numbers, found more"
                 )
             try:
                 yield from _statements_of_result(
@@ -224,9 +224,9 @@ def _statements_of_eval_results(path: Path, text: str) -> Iterator[Statement]:
         raise DataError(
             f"{path}: wanted a list of results, found a {type(results).__name__}"
         )
-    if len(results) > MAX_CLAIMS:
+    if len(results) > MAX_NUMBERS:
         raise DataError(
-            f"{path}: wanted at most {MAX_CLAIMS:,} numbers, found {len(results):,}"
+            f"{path}: wanted at most {MAX_NUMBERS:,} numbers, found {len(results):,}"
         )
     source = f"{EVAL_RESULTS_FOLDER}/{path.name}"
     for number, result in enumerate(results, start=1):

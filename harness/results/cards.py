@@ -1,9 +1,9 @@
-"""The claims of a model: what the numbers of its card and its result files say of tasks here.
+"""The numbers of a model's card and result files, as scores of tasks here.
 
 `harness.results.card_statements` reads the numbers with the names that the files give
-them. Each statement is interpreted here as a `CardClaim`: a score of a task that the
+them. Each statement is interpreted here as a `CardNumber`: a score of a task that the
 registry knows. `card_data_sets.toml` has the names that cards give to data sets. A
-claim that nothing here can measure keeps the reason.
+number that nothing here can measure keeps the reason.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from harness.registry import Registry
 from harness.results.card_statements import (
     PrintedNumber,
     Statement,
-    claim_files,
-    claim_files_of_model,
+    card_files,
+    card_files_of_model,
     statements_of_file,
 )
 
@@ -54,7 +54,7 @@ class DataSet:
         or_tasks: The tasks that a name without a repository may mean as well, by split.
         configs: The subsets that hold the pairs of the tasks here, where not all do.
         why_not: Why nothing here measures it, where nothing does.
-        is_guess: Whether the name may also mean other pairs. Then a claim on it can be
+        is_guess: Whether the name may also mean other pairs. Then a number on it can be
             confirmed, but a difference does not refute it.
     """
 
@@ -78,7 +78,7 @@ def data_sets() -> tuple[DataSet, ...]:
 
 
 @dataclass(frozen=True)
-class CardClaim:
+class CardNumber:
     """A number that a model's card or result file states.
 
     Attributes:
@@ -112,20 +112,20 @@ class CardClaim:
         return score_name(self.similarity, self.correlation)
 
 
-class ReadClaims(NamedTuple):
-    """The claims of some files, and a line for each file that could not be read."""
+class ReadNumbers(NamedTuple):
+    """The numbers of some files, and a line for each file that could not be read."""
 
-    claims: tuple[CardClaim, ...]
+    numbers: tuple[CardNumber, ...]
     faults: tuple[str, ...]
 
 
-# Claims of files
+# Numbers of files
 
 
-def claims_of_model(
+def numbers_of_model(
     folder: Path, registry: Registry, further_paths: Sequence[Path] = ()
-) -> ReadClaims:
-    """The claims of a model: those in its folder, and those in further files.
+) -> ReadNumbers:
+    """The numbers of a model: those in its folder, and those in further files.
 
     Args:
         folder: The folder of the model: its card, `.eval_results` and result files are
@@ -138,15 +138,15 @@ def claims_of_model(
     """
     for path in further_paths:
         if not path.exists():
-            raise AssetMissing(f"--claims {path}: there is no such file or folder")
-    files = [*claim_files_of_model(folder)]
+            raise AssetMissing(f"--card {path}: there is no such file or folder")
+    files = [*card_files_of_model(folder)]
     for path in further_paths:
-        files += claim_files(path)
-    return claims_of_files(files, registry)
+        files += card_files(path)
+    return numbers_of_files(files, registry)
 
 
-def claims_of_files(files: Iterable[Path], registry: Registry) -> ReadClaims:
-    """The claims of cards and result files; a number that is stated twice is one claim."""
+def numbers_of_files(files: Iterable[Path], registry: Registry) -> ReadNumbers:
+    """The numbers of cards and result files; what is stated twice is one number."""
     statements: dict[Statement, None] = {}  # in their order, each once
     faults: list[str] = []
     for path in files:
@@ -156,8 +156,8 @@ def claims_of_files(files: Iterable[Path], registry: Registry) -> ReadClaims:
             faults.append(str(error))
         else:
             statements |= dict.fromkeys(read_statements)
-    claims = tuple(interpret(statement, registry) for statement in statements)
-    return ReadClaims(claims=claims, faults=tuple(faults))
+    numbers = tuple(interpret(statement, registry) for statement in statements)
+    return ReadNumbers(numbers=numbers, faults=tuple(faults))
 
 
 # Interpreting statements
@@ -166,41 +166,41 @@ def claims_of_files(files: Iterable[Path], registry: Registry) -> ReadClaims:
 KNOWN_CONFIGS = ("", "default", "None", "en", "en-en")
 
 
-def interpret(statement: Statement, registry: Registry) -> CardClaim:
-    """The claim that a statement makes, with the reason where nothing here measures it."""
-    claim = CardClaim(statement)
+def interpret(statement: Statement, registry: Registry) -> CardNumber:
+    """A statement as a score of a task, with the reason where nothing here measures it."""
+    number = CardNumber(statement)
     if not statement.metric:
         why_not = f"not in the hub's form ({statement.source})"
-        return replace(claim, why_not=why_not)
+        return replace(number, why_not=why_not)
     data_set = _data_set(statement, registry)
     named = _data_set_of_name(statement.data_set)
     is_of_mteb = statement.data_set.startswith("MTEB ")
     if data_set and named and is_of_mteb and named.tasks != data_set.tasks:
         why_not = f"its name is {statement.data_set}, its id {statement.data_set_id}"
-        return replace(claim, why_not=why_not)
+        return replace(number, why_not=why_not)
     if data_set is None:
         task_type = f" ({statement.task_type})" if statement.task_type else ""
-        return replace(claim, why_not=f"no task here{task_type}")
+        return replace(number, why_not=f"no task here{task_type}")
     if data_set.why_not:
-        return replace(claim, why_not=data_set.why_not)
+        return replace(number, why_not=data_set.why_not)
     if statement.config not in (data_set.configs or KNOWN_CONFIGS):
         why_not = f"no task here for the subset {statement.config}"
-        return replace(claim, why_not=why_not)
+        return replace(number, why_not=why_not)
     task = _task_of_split(data_set, statement.split)
     if task is None or task not in registry.tasks:
         why_not = f"no task here for the split {statement.split!r}"
-        return replace(claim, why_not=why_not)
+        return replace(number, why_not=why_not)
     similarity_and_correlation = parse_metric(statement.metric)
     if similarity_and_correlation is None:
         why_not = f"the metric {statement.metric} is not measured here"
-        return replace(claim, why_not=why_not)
+        return replace(number, why_not=why_not)
     readings = parse_points(statement.value)
     if not readings:
         why_not = f"its value {statement.value!r:.30} is no correlation"
-        return replace(claim, why_not=why_not)
+        return replace(number, why_not=why_not)
     similarity, correlation = similarity_and_correlation
     return replace(
-        claim,
+        number,
         task=task,
         or_task=_or_task(data_set, statement),
         similarity=similarity,
@@ -322,8 +322,8 @@ def parse_points(value: Any) -> tuple[str, ...]:
     return as_fraction, as_percentage
 
 
-def claim_of_target(target: str, metric: str, task: str) -> CardClaim:
-    """The claim that a model scores a number on a task, as if its card made it.
+def number_of_target(target: str, metric: str, task: str) -> CardNumber:
+    """A number for a task, as if the card of a model stated it.
 
     Raises UsageError for a text that is no number.
     """
@@ -333,7 +333,7 @@ def claim_of_target(target: str, metric: str, task: str) -> CardClaim:
             f"--mine {target}: wanted a number such as 75.46, found {target!r}"
         )
     similarity, correlation = CORRELATION_SCORES[metric]
-    return CardClaim(
+    return CardNumber(
         Statement(target, metric, data_set=task, source="--mine"),
         task=task,
         similarity=similarity,
@@ -343,7 +343,7 @@ def claim_of_target(target: str, metric: str, task: str) -> CardClaim:
 
 
 def _doubt(data_set: DataSet, statement: Statement) -> str:
-    """Why the claim's pairs may differ from the pairs here; empty where they are the same."""
+    """Why the pairs of a number may differ from the pairs here; empty where they are the same."""
     if data_set.is_guess:
         return f"{statement.data_set!r} may be another data set"
     tasks = data_set.tasks.values()
@@ -363,40 +363,40 @@ def _doubt(data_set: DataSet, statement: Statement) -> str:
 
 
 def mark_other_models(
-    claims: Sequence[CardClaim], names: Iterable[str]
-) -> tuple[CardClaim, ...]:
-    """The claims of a card, where the numbers of other models are marked.
+    numbers: Sequence[CardNumber], names: Iterable[str]
+) -> tuple[CardNumber, ...]:
+    """The numbers of a card, where the numbers of other models are marked.
 
     A card's `model-index` may name several models. If one of them is this model, the
     numbers of the others are not compared: each gets `why_not`. If none of them is, the
     numbers may be this model's or not: each gets a `doubt`.
 
     Args:
-        claims: The claims of a card.
+        numbers: The numbers of a card.
         names: Names of this model, with or without the owner's: `me/model@revision`.
     """
     names_of_model = {
         _name_without_owner(name.partition("@")[0]) for name in names if name
     }
-    names_in_card = {_model_name(claim) for claim in claims} - {""}
+    names_in_card = {_model_name(number) for number in numbers} - {""}
     if len(names_in_card) < 2:
-        return tuple(claims)
+        return tuple(numbers)
     card_names_model = not names_in_card.isdisjoint(names_of_model)
     marked = []
-    for claim in claims:
-        model = claim.statement.model
+    for number in numbers:
+        model = number.statement.model
         if model and not card_names_model:
             doubt = f"the card has numbers of {len(names_in_card)} models, none by this name"
-            claim = replace(claim, doubt=doubt)
-        elif model and _model_name(claim) not in names_of_model:
-            claim = replace(claim, why_not=f"of another model, {model}")
-        marked.append(claim)
+            number = replace(number, doubt=doubt)
+        elif model and _model_name(number) not in names_of_model:
+            number = replace(number, why_not=f"of another model, {model}")
+        marked.append(number)
     return tuple(marked)
 
 
-def _model_name(claim: CardClaim) -> str:
-    """The name of a claim's model, without its owner, in lower case."""
-    return _name_without_owner(claim.statement.model)
+def _model_name(number: CardNumber) -> str:
+    """The name of a number's model, without its owner, in lower case."""
+    return _name_without_owner(number.statement.model)
 
 
 def _name_without_owner(model: str) -> str:

@@ -38,7 +38,7 @@ def card_of_copy(call, exported, monkeypatch, tmp_path):
 
 
 def keep_embedded(front, card):
-    """Leave the claims on tasks that come with the harness, so that no data are needed."""
+    """Leave the numbers on tasks that come with the harness, so that no data are needed."""
     [model] = front["model-index"]
     model["results"] = [
         r for r in model["results"] if r["dataset"]["name"] == "mini-sick"
@@ -75,7 +75,11 @@ def test_every_score_that_is_exported_is_confirmed(data_dir, call):
     assert exported.status == 0
     facts = json.loads(call("verify my-model --json --data-dir", str(data_dir)).out)
     assert facts["hold"] == facts["checked"] >= 20
-    assert {claim["task"] for claim in facts["claims"]} >= {"sick-r", "sts12", "sts-b"}
+    assert {number["task"] for number in facts["numbers"]} >= {
+        "sick-r",
+        "sts12",
+        "sts-b",
+    }
 
 
 def test_a_false_number_is_status_1_and_kept_once(call, card_of_copy):
@@ -146,15 +150,15 @@ def test_a_repository_at_a_revision_is_checked_by_the_card_that_it_has_there(
 @pytest.mark.parametrize(
     ("words", "status", "says"),
     [
-        (("verify", "bert-mini"), 3, "its files claim no number"),
+        (("verify", "bert-mini"), 3, "its files state no number"),
         (
             ("verify", "bert-mini"),
             3,
             "clone https://github.com/embeddings-benchmark/results",
         ),
         (("verify", "e5-small-v2"), 3, "e5-small-v2"),
-        (("verify", "a", "b", "--claims", "c"), 2, "verify the models one by one"),
-        (("verify", "bert-mini", "--claims", "none.json"), 3, "there is no such file"),
+        (("verify", "a", "b", "--card", "c"), 2, "verify the models one by one"),
+        (("verify", "bert-mini", "--card", "none.json"), 3, "there is no such file"),
         (
             ("explain", "mini-sts", "--model", "bert-mini", "--mine", "high"),
             2,

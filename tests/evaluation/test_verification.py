@@ -1,4 +1,4 @@
-"""Verification: true claims hold, each falsification is found, and a search names it."""
+"""Verification: true numbers hold, each falsification is found, and a search names it."""
 
 import json
 from dataclasses import replace
@@ -9,7 +9,7 @@ from harness.assets.places import Places
 from harness.evaluation.run import fit_cell
 from harness.evaluation.select import PlannedCell
 from harness.evaluation.variants import AS_IT_IS, Variant, VariantScores
-from harness.evaluation.verification import Explainer, check_claims
+from harness.evaluation.verification import Explainer, check_numbers
 from harness.interop.exported import write_model
 from harness.registry import load_registry
 from harness.report.card_check import (
@@ -20,7 +20,7 @@ from harness.report.card_check import (
 from harness.resolve import Resolver
 from harness.results.card_statements import Statement
 from harness.results.cards import interpret
-from harness.results.checked_claims import Verification, checked_claim
+from harness.results.checked_numbers import Verification, checked_number
 from harness.tasks.loader import TaskLoader, limited
 
 REGISTRY = load_registry()
@@ -53,7 +53,7 @@ def model(tmp_path_factory):
     return VariantScores(method, TaskLoader(resolver.places, {}))
 
 
-def claim_of_card(value, metric="cosine_spearman", **names):
+def number_of_card(value, metric="cosine_spearman", **names):
     return interpret(Statement(value, metric, data_set=TASK.name, **names), REGISTRY)
 
 
@@ -61,27 +61,27 @@ def score(model, choice=AS_IT_IS, name="spearman"):
     return model.scores(choice, TASK)[name]["all"]
 
 
-def verified(model, *claims, most=30):
-    checked = tuple(check_claims(model, claims, FEW))
+def verified(model, *numbers, most=30):
+    checked = tuple(check_numbers(model, numbers, FEW))
     return Verification(
         "made", model.method.id, Explainer(model, FEW, most).explained(checked)
     )
 
 
-def test_true_claims_hold_in_any_form(model):
+def test_true_numbers_hold_in_any_form(model):
     points = score(model)
     distance = score(model, name="euclidean_pearson")
     found = verified(
         model,
-        claim_of_card(points / 100),
-        claim_of_card(f"{points:.2f}"),
-        claim_of_card(f"{points:.1f}"),
-        claim_of_card(f"{points / 100:.4f}", "main_score"),
-        claim_of_card(f"{distance:.3f}", "euclidean_pearson"),
-        claim_of_card(max(score(model, name=n) for n in ("spearman", "dot_spearman",
+        number_of_card(points / 100),
+        number_of_card(f"{points:.2f}"),
+        number_of_card(f"{points:.1f}"),
+        number_of_card(f"{points / 100:.4f}", "main_score"),
+        number_of_card(f"{distance:.3f}", "euclidean_pearson"),
+        number_of_card(max(score(model, name=n) for n in ("spearman", "dot_spearman",
                 "euclidean_spearman", "manhattan_spearman")), "spearman_max"),
     )  # fmt: skip
-    assert [str(item.verdict.state) for item in found.claims] == ["exact"] * 6
+    assert [str(item.verdict.state) for item in found.numbers] == ["exact"] * 6
     assert found.exit_status == 0
 
 
@@ -104,33 +104,33 @@ TWO = "a prompt and the maximum length"
 def test_a_search_names_the_choice_that_was_made(model, what):
     choice = FALSIFIED[what]
     names = ("spearman", "pearson")
-    claims = [
-        claim_of_card(f"{score(model, choice, n) / 100:.6f}", f"cosine_{n}")
+    numbers = [
+        number_of_card(f"{score(model, choice, n) / 100:.6f}", f"cosine_{n}")
         for n in names
     ]
-    found = verified(model, *claims)
+    found = verified(model, *numbers)
     assert found.exit_status == 1
-    assert {item.explanation.words for item in found.claims} == {choice.words}
+    assert {item.explanation.words for item in found.numbers} == {choice.words}
 
 
 def test_a_search_tries_the_first_pairs_alone(model, monkeypatch):
     monkeypatch.setattr("harness.evaluation.variants.FIRST_PAIRS", (20,))
     choice = Variant(first_pairs=20)
-    claim = claim_of_card(f"{score(model, choice) / 100:.6f}")
-    [found] = Explainer(model, FEW, most_encodings=0).search(TASK, [claim])
+    number = number_of_card(f"{score(model, choice) / 100:.6f}")
+    [found] = Explainer(model, FEW, most_encodings=0).search(TASK, [number])
     assert found.words == choice.words == ("the first 20 pairs",)
 
 
 def test_a_search_names_another_score_of_the_same_vectors(model):
     found = verified(
         model,
-        claim_of_card(f"{score(model) / 100:.5f}", source="one"),
-        claim_of_card(f"{score(model, name='pearson') / 100:.5f}", source="one"),
-        claim_of_card(
+        number_of_card(f"{score(model) / 100:.5f}", source="one"),
+        number_of_card(f"{score(model, name='pearson') / 100:.5f}", source="one"),
+        number_of_card(
             f"{score(model, name='manhattan_spearman') / 100:.5f}", source="one"
         ),
     )
-    words = [item.explanation and item.explanation.words for item in found.claims]
+    words = [item.explanation and item.explanation.words for item in found.numbers]
     assert words == [None, ("Pearson for Spearman",), ("manhattan for cosine",)]
 
 
@@ -138,10 +138,10 @@ def test_a_moved_number_is_found_and_not_explained_away(model):
     points = score(model)
     found = verified(
         model,
-        claim_of_card(f"{points + 0.4:.4f}"),
-        claim_of_card(score(model, name="pearson"), "pearson"),
+        number_of_card(f"{points + 0.4:.4f}"),
+        number_of_card(score(model, name="pearson"), "pearson"),
     )
-    moved, true = found.claims
+    moved, true = found.numbers
     assert (moved.differs, true.holds, found.exit_status) == (True, True, 1)
     assert moved.explanation.reason == (
         "1 other numbers of this run are reproduced, this one is not"
@@ -150,43 +150,45 @@ def test_a_moved_number_is_found_and_not_explained_away(model):
 
 def test_exchanged_digits_are_no_other_score_that_is_near(model):
     manhattan = score(model, name="manhattan_spearman")
-    found = verified(model, claim_of_card(f"{manhattan + 0.0008:.4f}"), most=0)
-    assert found.claims[0].explanation.words == ()
+    found = verified(model, number_of_card(f"{manhattan + 0.0008:.4f}"), most=0)
+    assert found.numbers[0].explanation.words == ()
 
 
 def test_a_number_of_another_row_is_told_without_a_search(model):
     points = score(model)
-    true = checked_claim(claim_of_card(f"{points:.4f}"), points)
-    exchanged = replace(claim_of_card(f"{points:.4f}"), task="mini-sts.dev")
+    true = checked_number(number_of_card(f"{points:.4f}"), points)
+    exchanged = replace(number_of_card(f"{points:.4f}"), task="mini-sts.dev")
     _, wrong = Explainer(model, FEW).explained(
-        (true, checked_claim(exchanged, points + 5))
+        (true, checked_number(exchanged, points + 5))
     )
     assert wrong.explanation.words == (
         "the number of mini-sts cosine_spearman in its place",
     )
 
 
-def test_a_claim_on_pairs_that_are_not_known_is_never_refuted(model):
-    stated = replace(claim_of_card(f"{score(model):.2f}"), doubt="other pairs")
-    wrong = replace(claim_of_card("1.5"), doubt="other pairs")
+def test_a_number_on_pairs_that_are_not_known_is_never_refuted(model):
+    stated = replace(number_of_card(f"{score(model):.2f}"), doubt="other pairs")
+    wrong = replace(number_of_card("1.5"), doubt="other pairs")
     found = verified(model, stated, wrong)
-    assert [item.holds for item in found.claims] == [True, False]
-    assert [item.differs for item in found.claims] == [False, False]
+    assert [item.holds for item in found.numbers] == [True, False]
+    assert [item.differs for item in found.numbers] == [False, False]
     assert found.exit_status == 0
 
 
 def test_what_is_missing_is_status_3(model):
-    claim = interpret(Statement("75.46", "cosine_spearman", data_set="STS12"), REGISTRY)
-    found = verified(model, claim)
-    assert (found.exit_status, found.claims[0].is_missing) == (3, True)
+    number = interpret(
+        Statement("75.46", "cosine_spearman", data_set="STS12"), REGISTRY
+    )
+    found = verified(model, number)
+    assert (found.exit_status, found.numbers[0].is_missing) == (3, True)
     assert Verification("made", "made.native").exit_status == 3
 
 
-def test_every_form_of_a_report_has_every_claim(model):
+def test_every_form_of_a_report_has_every_number(model):
     found = verified(
         model,
-        claim_of_card(f"{score(model) + 3:.2f}"),
-        claim_of_card("0.5", "accuracy"),
+        number_of_card(f"{score(model) + 3:.2f}"),
+        number_of_card("0.5", "accuracy"),
         most=1,
     )
     for text in (
@@ -196,20 +198,20 @@ def test_every_form_of_a_report_has_every_claim(model):
         assert "differs" in text
         assert "accuracy is not measured here" in text
     facts = verification_facts(found)
-    assert (facts["checked"], facts["hold"], len(facts["claims"])) == (1, 0, 2)
+    assert (facts["checked"], facts["hold"], len(facts["numbers"])) == (1, 0, 2)
     json.dumps(facts)
 
 
 def test_the_bound_on_encodings_is_said_before_and_kept(model):
     notes = []
     explainer = Explainer(model, FEW, most_encodings=1, note=notes.append)
-    [unknown] = explainer.search(TASK, [claim_of_card("12.3456")])
+    [unknown] = explainer.search(TASK, [number_of_card("12.3456")])
     assert "a search of at most 1 encodings" in notes[0]
     assert unknown.reason == "no choice among the first 1 encodings gives it"
 
 
 def test_what_the_cache_has_does_not_count(model):
     choice = Variant(prompt=PROMPT)
-    claim = claim_of_card(f"{score(model, choice) / 100:.6f}")
-    [found] = Explainer(model, FEW, most_encodings=0).search(TASK, [claim])
+    number = number_of_card(f"{score(model, choice) / 100:.6f}")
+    [found] = Explainer(model, FEW, most_encodings=0).search(TASK, [number])
     assert found.words == choice.words

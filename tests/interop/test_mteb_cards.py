@@ -17,11 +17,11 @@ from sentence_transformers.sentence_transformer.modules import Pooling
 import harness
 from harness.assets.places import Places
 from harness.evaluation.variants import VariantScores
-from harness.evaluation.verification import Explainer, check_claims
+from harness.evaluation.verification import Explainer, check_numbers
 from harness.registry import load_registry
 from harness.resolve import Resolver
-from harness.results.cards import claims_of_model
-from harness.results.checked_claims import Verification
+from harness.results.cards import numbers_of_model
+from harness.results.checked_numbers import Verification
 from harness.tasks.loader import TaskLoader, limited
 
 # mteb and sentence-transformers call what they themselves have deprecated.
@@ -101,14 +101,14 @@ def run_of(folder, cache):
 
 
 def verified(folder, cache, most=30):
-    """The folder's claims, checked, and followed up where they differ."""
+    """The folder's numbers, checked, and followed up where they differ."""
     resolver = Resolver.from_options(Places(cache), [f"made={folder}"])
-    claims, faults = claims_of_model(folder, TASKS)
+    numbers, faults = numbers_of_model(folder, TASKS)
     assert not faults
     model = VariantScores(
         resolver.registry.parse("made.native"), TaskLoader(resolver.places, {})
     )
-    checked = tuple(check_claims(model, claims, TASKS))
+    checked = tuple(check_numbers(model, numbers, TASKS))
     return Verification(
         "made", "made.native", Explainer(model, TASKS, most).explained(checked)
     )
@@ -193,6 +193,6 @@ def test_a_number_that_was_moved_is_told_from_the_others(copy, cache, run_of):
     write_all_metrics(run_of(as_it_is), copy, moved)
     found = verified(copy, cache)
     [item] = [item for item in found.checked if item.differs]
-    assert item.claim.statement.metric == "cosine_spearman"
+    assert item.number.statement.metric == "cosine_spearman"
     assert item.explanation.measured is None
     assert item.explanation.reason

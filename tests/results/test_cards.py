@@ -1,4 +1,4 @@
-"""Claims of cards: the forms of the hub and of mteb, and what is refused in a line."""
+"""Numbers of cards: the forms of the hub and of mteb, and what is refused in a line."""
 
 import json
 
@@ -7,10 +7,10 @@ import yaml
 
 from harness.core.errors import AssetMissing
 from harness.registry import load_registry
-from harness.results.card_statements import MAX_CLAIMS
+from harness.results.card_statements import MAX_NUMBERS
 from harness.results.cards import (
-    claims_of_model,
     mark_other_models,
+    numbers_of_model,
     parse_metric,
     parse_points,
 )
@@ -41,8 +41,8 @@ def write_card(folder, *results, name="made", text=None):
     (folder / "README.md").write_text(f"---\n{front}\n---\n# made\n")
 
 
-def claims_of(folder, *further):
-    return claims_of_model(folder, REGISTRY, further)
+def numbers_of(folder, *further):
+    return numbers_of_model(folder, REGISTRY, further)
 
 
 @pytest.mark.parametrize(
@@ -89,8 +89,8 @@ def test_a_number_is_points_or_a_fraction_with_its_digits(value, readings):
 def test_a_card_keeps_the_digits_of_its_numbers(tmp_path):
     write_card(tmp_path, text=yaml.safe_dump({"model-index": [
         {"name": "made", "results": [result(value=1.5)]}]}).replace("1.5", "75.40"))  # fmt: skip
-    [claim], faults = claims_of(tmp_path)
-    assert (claim.task, claim.readings, faults) == ("sts12.senteval", ("75.40",), ())
+    [number], faults = numbers_of(tmp_path)
+    assert (number.task, number.readings, faults) == ("sts12.senteval", ("75.40",), ())
 
 
 def test_a_card_of_many_tasks_says_of_each_number_why_it_is_not_checked(tmp_path):
@@ -119,11 +119,13 @@ def test_a_card_of_many_tasks_says_of_each_number_why_it_is_not_checked(tmp_path
         result(**sts17),
         *other,
     )
-    claims, faults = claims_of(tmp_path)
+    numbers, faults = numbers_of(tmp_path)
     assert not faults
-    assert [claim.why_not == "" for claim in claims[:8]] == [True] * 3 + [False] * 5
-    assert [bool(claim.doubt) for claim in claims[:3]] == [False, False, True]
-    assert {claim.why_not for claim in claims[8:]} == {"no task here (Classification)"}
+    assert [number.why_not == "" for number in numbers[:8]] == [True] * 3 + [False] * 5
+    assert [bool(number.doubt) for number in numbers[:3]] == [False, False, True]
+    assert {number.why_not for number in numbers[8:]} == {
+        "no task here (Classification)"
+    }
 
 
 def test_one_malformed_result_leaves_the_others(tmp_path):
@@ -134,9 +136,9 @@ def test_one_malformed_result_leaves_the_others(tmp_path):
         "no result",
         result(split="test "),
     )
-    claims, faults = claims_of(tmp_path)
-    assert [claim.task for claim in claims] == ["sts12.senteval", "", "", ""]
-    assert all("not in the hub's form" in claim.why_not for claim in claims[1:3])
+    numbers, faults = numbers_of(tmp_path)
+    assert [number.task for number in numbers] == ["sts12.senteval", "", "", ""]
+    assert all("not in the hub's form" in number.why_not for number in numbers[1:3])
     assert not faults
 
 
@@ -149,24 +151,24 @@ def test_one_malformed_result_leaves_the_others(tmp_path):
         "model-index:\n- results: none",
         "model-index: [&a {name: x, results: *a}]",
         "a: !!python/object/apply:os.system [ls]",
-        f"model-index:\n- name: x\n  results: [{', '.join(['{}'] * (MAX_CLAIMS + 1))}]",
+        f"model-index:\n- name: x\n  results: [{', '.join(['{}'] * (MAX_NUMBERS + 1))}]",
     ],
     ids=lambda text: text[:30],
 )
 def test_wrong_front_matter_is_one_line(tmp_path, text):
     write_card(tmp_path, text=text)
-    claims, [fault] = claims_of(tmp_path)
-    assert not claims
+    numbers, [fault] = numbers_of(tmp_path)
+    assert not numbers
     assert "\n" not in fault
     assert "README.md" in fault
 
 
-def test_a_folder_without_a_card_claims_nothing(tmp_path):
-    assert claims_of(tmp_path) == ((), ())
+def test_a_folder_without_a_card_numbers_nothing(tmp_path):
+    assert numbers_of(tmp_path) == ((), ())
     (tmp_path / "README.md").write_text("# No front matter\n")
-    assert claims_of(tmp_path) == ((), ())
+    assert numbers_of(tmp_path) == ((), ())
     with pytest.raises(AssetMissing, match="there is no such file"):
-        claims_of(tmp_path, tmp_path / "none")
+        numbers_of(tmp_path, tmp_path / "none")
 
 
 def test_a_card_larger_than_a_megabyte_is_read(tmp_path):
@@ -174,8 +176,8 @@ def test_a_card_larger_than_a_megabyte_is_read(tmp_path):
     many = [result(name=f"MTEB {long}{number}", type="x") for number in range(1000)]
     write_card(tmp_path, *many, result())
     assert (tmp_path / "README.md").stat().st_size > 1e6
-    claims, _ = claims_of(tmp_path)
-    assert claims[-1].task == "sts12.senteval"
+    numbers, _ = numbers_of(tmp_path)
+    assert numbers[-1].task == "sts12.senteval"
 
 
 def test_results_of_the_hub_name_tasks_as_mteb_does(tmp_path):
@@ -191,8 +193,8 @@ def test_results_of_the_hub_name_tasks_as_mteb_does(tmp_path):
         {"dataset": {"id": "mteb/sts12-sts"}, "value": 75.46},
     ]
     (folder / "made.yaml").write_text(yaml.safe_dump(entries))
-    claims, faults = claims_of(tmp_path)
-    assert [claim.task for claim in claims] == [
+    numbers, faults = numbers_of(tmp_path)
+    assert [number.task for number in numbers] == [
         "sts12.senteval",
         "sts12.senteval",
         "",
@@ -222,15 +224,15 @@ def test_result_files_of_every_version_of_mteb(tmp_path):
     (tmp_path / "results" / "made" / "STS12.json").write_text(json.dumps(new))
     (tmp_path / "results" / "made" / "model_meta.json").write_text("{}")
     (tmp_path / "old.json").write_text(json.dumps(old))
-    claims, faults = claims_of(tmp_path, tmp_path / "old.json")
-    assert [(claim.task, claim.score) for claim in claims] == [
+    numbers, faults = numbers_of(tmp_path, tmp_path / "old.json")
+    assert [(number.task, number.score) for number in numbers] == [
         ("sts12.senteval", "spearman"),
         ("sts-b.dev", "pearson"),
         ("sts-b.dev", "spearman"),
     ]
     assert not faults
     (tmp_path / "old.json").write_text("[")
-    assert len(claims_of(tmp_path, tmp_path / "old.json")[1]) == 1
+    assert len(numbers_of(tmp_path, tmp_path / "old.json")[1]) == 1
 
 
 @pytest.mark.parametrize(
@@ -250,8 +252,8 @@ def test_result_files_of_every_version_of_mteb(tmp_path):
 def test_a_result_file_without_a_usable_score_says_so(scores, complaint, tmp_path):
     content = {"task_name": "STS12", "scores": {"test": scores}}
     (tmp_path / "STS12.json").write_text(json.dumps(content))
-    claims, faults = claims_of(tmp_path, tmp_path / "STS12.json")
-    [found] = [*(claim.why_not for claim in claims), *faults]
+    numbers, faults = numbers_of(tmp_path, tmp_path / "STS12.json")
+    [found] = [*(number.why_not for number in numbers), *faults]
     assert complaint in found
     assert "\n" not in found
 
@@ -259,28 +261,28 @@ def test_a_result_file_without_a_usable_score_says_so(scores, complaint, tmp_pat
 def test_a_number_of_endless_digits_is_not_written_out(tmp_path):
     text = '{"task_name": "STS12", "scores": {"test": [{"main_score": 1e-99999999}]}}'
     (tmp_path / "STS12.json").write_text(text)
-    [claim], _ = claims_of(tmp_path, tmp_path / "STS12.json")
-    assert not claim.readings
+    [number], _ = numbers_of(tmp_path, tmp_path / "STS12.json")
+    assert not number.readings
 
 
 def test_a_result_file_that_was_not_downloaded_is_named(tmp_path):
     pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n"
     (tmp_path / "STS12.json").write_text(pointer)
-    _, [fault] = claims_of(tmp_path, tmp_path / "STS12.json")
+    _, [fault] = numbers_of(tmp_path, tmp_path / "STS12.json")
     assert "found a git-lfs pointer" in fault
 
 
 def test_numbers_of_another_model_of_the_card_are_not_this_models(tmp_path):
     index = [{"name": f"me/{name}", "results": [result()]} for name in ("one", "two")]
     write_card(tmp_path, text=yaml.safe_dump({"model-index": index}))
-    claims, _ = claims_of(tmp_path)
-    assert [claim.why_not for claim in mark_other_models(claims, ["two"])] == [
+    numbers, _ = numbers_of(tmp_path)
+    assert [number.why_not for number in mark_other_models(numbers, ["two"])] == [
         "of another model, me/one",
         "",
     ]
-    doubtful = mark_other_models(claims, ["other"])
-    assert [claim.why_not for claim in doubtful] == ["", ""]
-    assert all("none by this name" in claim.doubt for claim in doubtful)
+    doubtful = mark_other_models(numbers, ["other"])
+    assert [number.why_not for number in doubtful] == ["", ""]
+    assert all("none by this name" in number.doubt for number in doubtful)
 
 
 def test_every_data_set_names_tasks_that_there_are():
@@ -298,17 +300,17 @@ def test_configurations_of_one_data_set_are_told_apart(tmp_path):
         result(**about, name="MTEB STS17 (en-de)", config="en-de"),
         result(name="MTEB STS12 (en)", config="en"),
     )
-    claims, faults = claims_of(tmp_path)
-    assert [claim.task for claim in claims] == ["", "", "sts12.senteval"]
+    numbers, faults = numbers_of(tmp_path)
+    assert [number.task for number in numbers] == ["", "", "sts12.senteval"]
     assert not faults
 
 
-def test_two_revisions_of_a_data_set_are_two_claims(tmp_path):
+def test_two_revisions_of_a_data_set_are_two_numbers(tmp_path):
     revisions = (REVISION, "fdf84275bb8ce4b49c971d02e84dd1abc677a50f", "0" * 40)
     write_card(tmp_path, *(result(revision=revision) for revision in revisions))
-    claims, _ = claims_of(tmp_path)
-    assert [claim.task for claim in claims] == ["sts12.senteval"] * 3
-    assert [bool(claim.doubt) for claim in claims] == [False, False, True]
+    numbers, _ = numbers_of(tmp_path)
+    assert [number.task for number in numbers] == ["sts12.senteval"] * 3
+    assert [bool(number.doubt) for number in numbers] == [False, False, True]
 
 
 def test_another_repository_under_the_name_of_a_data_set_can_be_confirmed_alone(
@@ -317,7 +319,7 @@ def test_another_repository_under_the_name_of_a_data_set_can_be_confirmed_alone(
     write_card(
         tmp_path, result(type="me/my-sts12", revision=None), result(type="STS12")
     )
-    other, same = claims_of(tmp_path)[0]
+    other, same = numbers_of(tmp_path)[0]
     assert "'me/my-sts12' are not known here" in other.doubt
     assert not same.doubt
 
@@ -347,12 +349,12 @@ def test_another_repository_under_the_name_of_a_data_set_can_be_confirmed_alone(
     ],
     ids=str,
 )
-def test_the_data_set_of_a_claim_is_known_or_refused_with_the_reason(
+def test_the_data_set_of_a_number_is_known_or_refused_with_the_reason(
     tmp_path, about, task, why_not
 ):
     write_card(tmp_path, result(**{"revision": None, **about}))
-    [claim], _ = claims_of(tmp_path)
-    assert (claim.task, claim.why_not) == (task, why_not)
+    [number], _ = numbers_of(tmp_path)
+    assert (number.task, number.why_not) == (task, why_not)
 
 
 def test_sick_r_without_a_repository_may_be_of_either_number_of_pairs(tmp_path):
@@ -365,13 +367,13 @@ def test_sick_r_without_a_repository_may_be_of_either_number_of_pairs(tmp_path):
         result(**mteb, revision=None),
         result(**mteb, revision=older),
     )
-    claims, _ = claims_of(tmp_path)
-    assert [(claim.task, claim.or_task) for claim in claims] == [
+    numbers, _ = numbers_of(tmp_path)
+    assert [(number.task, number.or_task) for number in numbers] == [
         ("sick-r.all", "sick-r"),
         ("sick-r.all", ""),
         ("sick-r.all", ""),
     ]
-    assert "before April 2024" in claims[2].doubt
+    assert "before April 2024" in numbers[2].doubt
 
 
 @pytest.mark.parametrize(
@@ -383,8 +385,8 @@ def test_sick_r_without_a_repository_may_be_of_either_number_of_pairs(tmp_path):
 )
 def test_front_matter_that_is_not_read_is_a_fault_of_the_file(tmp_path, text):
     (tmp_path / "README.md").write_text(text)
-    claims, [fault] = claims_of(tmp_path)
-    assert not claims
+    numbers, [fault] = numbers_of(tmp_path)
+    assert not numbers
     assert "wanted model-index in front matter" in fault
 
 
@@ -399,9 +401,9 @@ pipeline_tag: sentence-similarity
 """
 
 
-def test_a_card_without_a_model_index_claims_nothing(tmp_path):
+def test_a_card_without_a_model_index_numbers_nothing(tmp_path):
     write_card(tmp_path, text=WITHOUT_INDEX)
-    assert claims_of(tmp_path) == ((), ())
+    assert numbers_of(tmp_path) == ((), ())
 
 
 @pytest.mark.parametrize("end", ["\r\n", "\n"])
@@ -409,5 +411,5 @@ def test_a_card_with_a_mark_of_its_encoding_is_read(tmp_path, end):
     write_card(tmp_path, result())
     text = (tmp_path / "README.md").read_text().replace("\n", end)
     (tmp_path / "README.md").write_bytes(b"\xef\xbb\xbf" + text.encode())
-    claims, faults = claims_of(tmp_path)
-    assert ([claim.task for claim in claims], faults) == (["sts12.senteval"], ())
+    numbers, faults = numbers_of(tmp_path)
+    assert ([number.task for number in numbers], faults) == (["sts12.senteval"], ())

@@ -1,4 +1,4 @@
-"""Claims of a model's card, what was measured for each, and what explains a difference."""
+"""Numbers of a model's card, what was measured for each, and what explains a difference."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from harness.core.errors import AssetMissing
 from harness.core.metrics.similarity import COSINE, SIMILARITIES, score_name
 from harness.core.scores import score_at
-from harness.results.cards import BEST_SIMILARITY, CardClaim
+from harness.results.cards import BEST_SIMILARITY, CardNumber
 from harness.results.verdict import CellState, Measured, Published, Verdict, verdict
 
 HOLDING_STATES = (CellState.EXACT, CellState.MATCH)
@@ -20,39 +20,39 @@ SAME_DIGITS = 0.005
 
 
 def score_of(
-    claim: CardClaim, scores: Mapping[str, Any], aggregation: str = "all"
+    number: CardNumber, scores: Mapping[str, Any], aggregation: str = "all"
 ) -> float | None:
-    """The score that a claim states, among the scores of a record.
+    """The score that a number states, among the scores of a record.
 
-    A claim on the best of four similarity functions states the highest of their scores.
+    A number on the best of four similarity functions states the highest of their scores.
     """
-    if claim.similarity != BEST_SIMILARITY:
-        return score_at(scores, (claim.score, aggregation))
+    if number.similarity != BEST_SIMILARITY:
+        return score_at(scores, (number.score, aggregation))
     defined_scores = []
     for similarity in (COSINE, *SIMILARITIES):
-        name = score_name(similarity, claim.correlation)
+        name = score_name(similarity, number.correlation)
         score = score_at(scores, (name, aggregation))
         if score is not None:
             defined_scores.append(score)
     return max(defined_scores, default=None)
 
 
-def nearest_reading(claim: CardClaim, measured: float) -> str:
-    """The reading of a claim that is nearest to a measured score."""
-    return min(claim.readings, key=lambda reading: abs(float(reading) - measured))
+def nearest_reading(number: CardNumber, measured: float) -> str:
+    """The reading of a number that is nearest to a measured score."""
+    return min(number.readings, key=lambda reading: abs(float(reading) - measured))
 
 
-def gives(claim: CardClaim, measured: float | None, tolerance: float) -> bool:
-    """Whether a score has the printed digits of a claim, or differs by the tolerance at most.
+def gives(number: CardNumber, measured: float | None, tolerance: float) -> bool:
+    """Whether a score has the printed digits of a number, or differs by the tolerance at most.
 
     Args:
-        claim: The claim.
+        number: The number of a card.
         measured: The score in points; None is undefined.
         tolerance: Points by which two runs of the same model may differ.
     """
     if measured is None:
         return False
-    for reading in claim.readings:
+    for reading in number.readings:
         published = Published(reading)
         difference = round(abs(measured - published.points), 9)
         if difference <= max(tolerance, published.half_unit):
@@ -62,13 +62,13 @@ def gives(claim: CardClaim, measured: float | None, tolerance: float) -> bool:
 
 @dataclass(frozen=True)
 class FoundChoices:
-    """The choices under which a score has a claim's digits, if a search found any.
+    """The choices under which a score has a number's digits, if a search found any.
 
     Attributes:
-        words: A phrase for each choice that is not the claim's; none where no score has
+        words: A phrase for each choice that is not the number's; none where no score has
             the digits.
         measured: The score under these choices, in points.
-        tried: The number of scores that were compared with the claim.
+        tried: How many scores were compared with the number.
         reason: Why no score was compared, or none has the digits.
         is_chance: Whether one of so many scores may have the digits by chance.
     """
@@ -81,21 +81,21 @@ class FoundChoices:
 
 
 @dataclass(frozen=True)
-class CheckedClaim:
-    """A claim, and what was measured for it.
+class CheckedNumber:
+    """A number, and what was measured for it.
 
     Attributes:
-        claim: The claim.
+        number: The number of the card.
         measured: The score under the model's own modules, in points.
         verdict: The verdict on the difference; None where none was judged.
-        reading: The claimed number in points, as it is compared.
+        reading: The stated number in points, as it is compared.
         why_not: Why it was not checked; empty where it was.
         is_missing: Whether it could be checked with files that are not on this machine.
-        explanation: The choices that give the claimed digits, where it differs and they
+        explanation: The choices that give the stated digits, where it differs and they
             were looked for.
     """
 
-    claim: CardClaim
+    number: CardNumber
     measured: float | None = None
     verdict: Verdict | None = None
     reading: str = ""
@@ -124,32 +124,32 @@ class CheckedClaim:
         return bool(self.reading) and Published(self.reading).half_unit <= 0.005
 
 
-def checked_claim(claim: CardClaim, measured: float | None) -> CheckedClaim:
-    """A claim judged by a measured score; a claim on doubtful pairs can hold, but not differ."""
+def checked_number(number: CardNumber, measured: float | None) -> CheckedNumber:
+    """A number judged by a measured score; a number on doubtful pairs can hold, but not differ."""
     if measured is None:
-        return CheckedClaim(
-            claim, why_not="the score is undefined: the similarities are constant"
+        return CheckedNumber(
+            number, why_not="the score is undefined: the similarities are constant"
         )
-    reading = nearest_reading(claim, measured)
-    checked = CheckedClaim(
-        claim,
+    reading = nearest_reading(number, measured)
+    checked = CheckedNumber(
+        number,
         measured=measured,
         verdict=verdict(Published(reading), Measured((measured,))),
         reading=reading,
     )
-    if checked.differs and claim.doubt:
-        return replace(checked, verdict=None, why_not=f"{claim.doubt}, and it differs")
+    if checked.differs and number.doubt:
+        return replace(checked, verdict=None, why_not=f"{number.doubt}, and it differs")
     return checked
 
 
 @dataclass(frozen=True)
 class Verification:
-    """A model's claims, checked.
+    """A model's numbers, checked.
 
     Attributes:
         model: The model as it was named.
         method: The id under which it was measured.
-        claims: Every claim.
+        numbers: Every number.
         faults: A line for each file that could not be read.
         weights: The digest of its weights.
         data: The digest of the pairs of each task that was measured.
@@ -158,23 +158,23 @@ class Verification:
 
     model: str
     method: str
-    claims: tuple[CheckedClaim, ...] = ()
+    numbers: tuple[CheckedNumber, ...] = ()
     faults: tuple[str, ...] = ()
     weights: str = ""
     data: Mapping[str, str] = field(default_factory=dict)
     has_card: bool = True
 
     @property
-    def checked(self) -> tuple[CheckedClaim, ...]:
-        """The claims that were measured and judged."""
-        return tuple(checked for checked in self.claims if checked.verdict is not None)
+    def checked(self) -> tuple[CheckedNumber, ...]:
+        """The numbers that were measured and judged."""
+        return tuple(checked for checked in self.numbers if checked.verdict is not None)
 
     @property
     def exit_status(self) -> int:
-        """1 if a claim differs, 3 if something is missing or nothing was checked, else 0."""
-        if any(checked.differs for checked in self.claims):
+        """1 if a number differs, 3 if something is missing or nothing was checked, else 0."""
+        if any(checked.differs for checked in self.numbers):
             return 1
-        is_missing = any(checked.is_missing for checked in self.claims)
+        is_missing = any(checked.is_missing for checked in self.numbers)
         if is_missing or self.faults or not self.checked:
             return AssetMissing.exit_status
         return 0
