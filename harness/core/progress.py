@@ -14,23 +14,22 @@ from rich import progress as rich_progress
 from rich.console import Console
 from rich.table import Column
 
-from harness.core.types import Clock, Progress
+from harness.core.types import Progress
 
 LINE_INTERVAL = 10.0  # seconds
 
 
-def progress_on(stream: TextIO, clock: Clock = perf_counter) -> Bar | Lines:
+def progress_on(stream: TextIO) -> Bar | Lines:
     """A bar on a terminal, lines elsewhere."""
-    return Bar(stream) if stream.isatty() else Lines(stream, clock)
+    return Bar(stream) if stream.isatty() else Lines(stream)
 
 
 class Lines(Progress):
     """Progress for a log: a line for each ten seconds in which something was done."""
 
-    def __init__(self, stream: TextIO, clock: Clock) -> None:
+    def __init__(self, stream: TextIO) -> None:
         self._stream = stream
-        self._clock = clock
-        self._last_line_time = clock()
+        self._last_line_time = perf_counter()
         self.phase("", None)
 
     def __enter__(self) -> Lines:
@@ -45,7 +44,7 @@ class Lines(Progress):
         self._note = ""
         self._steps = steps
         self._done = 0
-        self._start = self._clock()
+        self._start = perf_counter()
 
     def note(self, text: str) -> None:
         """Show a few words after the phase's name."""
@@ -54,7 +53,7 @@ class Lines(Progress):
     def step(self, steps: int) -> None:
         """Count steps that were done; print a line, ten seconds after the one before."""
         self._done += steps
-        now = self._clock()
+        now = perf_counter()
         if now - self._last_line_time < LINE_INTERVAL:
             return
         self._last_line_time = now

@@ -52,11 +52,11 @@ def read_typed(
     except READING_ERRORS as error:
         wanted = "JSON" if is_json else "a TOML table"
         _refuse(path.name, f"wanted {wanted}, found: {error}")
-    if not is_dataclass(kind):
-        return _converted(kind, content, path.name, "rows")
-    if not isinstance(content, dict):
+    if is_dataclass(kind) and not isinstance(content, dict):
         _refuse(path.name, f"wanted a table, found {content!r:.80}")
     table = _with_names_of_fields(kind, content, path.name, further_fields)
+    if not is_dataclass(kind):
+        return _converted(kind, table, path.name, "rows")
     values = dict(further_fields)
     for field in fields(kind):
         if field.name in further_fields:
@@ -81,7 +81,6 @@ def read_rows(kind: type[Typed], path: Path, key: str = "row") -> tuple[Typed, .
 
 def _converted(kind: Any, content: Any, file: str, key: str) -> Any:
     """Plain content as its type. For messages: the file, and the key in it."""
-    content = _with_names_of_fields(kind, content, f"{file}: {key}")
     try:
         return msgspec.convert(content, kind)
     except msgspec.ValidationError as error:

@@ -114,10 +114,6 @@ class LeaderboardColumn:
         return tuple(name for _, name, _, _ in fields if name)
 
 
-# Seconds from any fixed moment, as `time.perf_counter` gives them.
-Clock = Callable[[], float]
-
-
 class Progress:
     """What long work reports its progress to. This class shows nothing.
 
