@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 from harness.core.hardware import base_name
 from harness.core.metrics import metric_of
 from harness.core.scores import ScorePath
-from harness.core.types import Record, Section, is_transductive
+from harness.core.types import LeaderboardColumn, Record, Section, is_transductive
 from harness.report.coverage import coverage_notes
 from harness.report.papers import DAGGER
 from harness.report.table import (
@@ -120,21 +120,16 @@ def seven_tasks(
 def section_board(
     name: Section, methods: Sequence[str], folder: ResultsFolder
 ) -> ShownTable | None:
-    """The main scores of a section's tasks, then their other scores; None without a row."""
+    """The scores of a section's tasks; None without a row."""
     title, about = SECTIONS[name]
     legends = [about]
-    main_columns: dict[str, Sequence[tuple[str, ScorePath]]] = {}
-    other_columns: dict[str, Sequence[tuple[str, ScorePath]]] = {}
+    columns: dict[str, Sequence[tuple[str, ScorePath]]] = {}
     for task in folder.registry.tasks.values():
         for column in task.columns:
             if column.section == name:
-                columns = other_columns if column.score else main_columns
                 path = column.score or metric_of(task).main_score
                 columns[column.heading] = [(task.name, path)]
-                legends.append(
-                    _legend(column.legend, column.legend_scores, task.name, folder)
-                )
-    columns = main_columns | other_columns
+                legends.append(_legend(column, task.name, folder))
     rows = _rows(columns, methods, folder.records)
     if name != "other":  # whose tasks are of several kinds
         rows = _best_first(rows, column=0)
@@ -142,14 +137,15 @@ def section_board(
     return _board(name, title, columns, rows, folder, about=about)
 
 
-def _legend(
-    legend: str, scores: Sequence[str], task: str, folder: ResultsFolder
-) -> str:
-    """A legend with the scores of the first method that has all of them; else empty."""
+def _legend(column: LeaderboardColumn, task: str, folder: ResultsFolder) -> str:
+    """A column's legend with the scores of the first method that has all of them; else empty."""
     for method in folder.records.by_task.get(task, ()):
-        values = {name: folder.records.value(method, task, name) for name in scores}
+        values = {
+            name: folder.records.value(method, task, name)
+            for name in column.legend_scores
+        }
         if all(value.mean is not None for value in values.values()):
-            return legend.format(**values)
+            return column.legend.format(**values)
     return ""
 
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.report.markdown import escape, link_to
-from harness.report.sentences import number_of, signed
 from harness.report.table import markdown
 from harness.results.verdict import TOLERANCES
 
@@ -39,12 +38,6 @@ def templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {
-        "md": escape,
-        "table": markdown,
-        "link": link_to,
-        "signed": signed,
-        "number_of": number_of,
-    }
+    made.filters |= {"md": escape, "table": markdown, "link": link_to}
     made.globals["tolerances"] = TOLERANCES
     return made

@@ -152,7 +152,6 @@ TABLE = Table(
     ),
 )  # fmt: skip
 PLAIN_TOY, SEEDED_TOY = "toy.t1/fake.mean/toy", "toy.t1/fake.mean-stretch-target/toy"
-AVERAGE = "toy.t1/fake.mean-stretch-target/avg"
 
 
 def record(one, task, seed=0, score=70.0, **change):
@@ -203,32 +202,21 @@ def test_a_cell_is_cited_with_protocol_seeds_code_and_records(tmp_path):
     )
 
 
-UNDEFINED = {"spearman": {"all": None, "mean": None, "wmean": None, "groups": {}}}
 UNMEASURED = {
     "not run": (PLAIN_TOY, []),
     "stale": (PLAIN_TOY, [record(PLAIN, "toy", identity="Method(other)")]),
-    "undefined": (PLAIN_TOY, [record(PLAIN, "toy", scores=UNDEFINED)]),
     "quoted": ("toy.t1/quoted/toy", [record(PLAIN, "toy")]),
     "an average with a hole": ("toy.t1/fake.mean/avg", [record(PLAIN, "toy")]),
-    "an average of different seeds": (
-        AVERAGE,
-        [record(SEEDED, "toy"), record(SEEDED, "sts-b", 1)],
-    ),
 }
 CODE = {
     "uncommitted changes": [{"dirty": True}],
     "an unknown commit": [{"commit": None, "dirty": None}],
     "two versions": [{}, {"harness": "0.2.0"}],
-    "two commits": [{"commit": letter * 40} for letter in "ab"],
     "five commits": [{"commit": letter * 40} for letter in "abcde"],
 }
 NAMES = (
-    (cite_cell, "bert-flow.t2/bert-base-flow-target/sts12"),
     (cite_cell, "bert-flow.t2/bert-base-flow-target/sts-b"),
-    (cite_cell, "bert-flow.t2/bert-cls-vector-quoted/sts12"),
-    (cite_cell, "bert-whitening.t1/bert-base-whitening-256-target/sts12"),
     (cite_method, "minilm.mean+whitening@target"),
-    (cite_method, "minilm.mean+sn+natsv:3@target-train"),
     (cite_method, "bert-base:64.first-last+whitening:256@nli"),
 )
 
@@ -266,17 +254,6 @@ def test_citations_are_golden(approved):
         for what, citation in citations.items()
     ]
     assert "\n\n".join(parts) + "\n" == approved("golden/citations.txt")
-
-
-def test_a_cell_is_cited_with_what_is_noted_of_it():
-    published = folder_of(Results({}), REGISTRY, TABLES)
-    gold = cite_cell("bert-flow.t6/gold-similarity/gold", published)
-    assert "(no evidence: " in gold.sentences[0]
-    assert "measured 100" not in gold.sentences[0]
-    assert gold.sentences[1:] == [
-        "Note: Gold against itself: 100 by definition, so that nothing is tested."
-    ]
-    assert bib_keys(gold.keys) == ("li2020bertflow", "cer2017stsb")
 
 
 @pytest.mark.parametrize(
