@@ -79,6 +79,15 @@ class Places:
         if self.cache.exists() and not self.cache.is_dir():
             raise UsageError(f"--cache {self.cache}: wanted a folder, found a file")
 
+    def absolute(self) -> Places:
+        """These places by absolute paths, for a process that runs in another folder."""
+        return replace(
+            self,
+            cache=self.cache.absolute(),
+            data_dir=None if self.data_dir is None else self.data_dir.absolute(),
+            encoders={name: path.absolute() for name, path in self.encoders.items()},
+        )
+
     @classmethod
     def from_environment(
         cls,

@@ -318,6 +318,9 @@ class Execution:
         str | None,
         option(help="I/N: the I-th of N parts of the cells, for a job array."),
     ] = None
+    scheduler: Annotated[
+        str | None, option(help="Address of a Dask scheduler (tcp://HOST:PORT).")
+    ] = None
     min_coverage: Annotated[
         float,
         typer.Option(
@@ -332,8 +335,14 @@ class Execution:
         """The folder of a run's records; a smoke test has a folder of its own."""
         return self.output if limit is None else self.output / f"limit-{limit}"
 
-    def jobs_on(self, device: str) -> int:
-        """The number of processes: one on a GPU, where each would load the weights."""
+    def jobs_on(self, device: str) -> int | str:
+        """The scheduler, or the processes: one on a GPU, where each would load the weights."""
+        if self.jobs is not None and self.scheduler is not None:
+            raise UsageError(
+                "--jobs is of this machine, --scheduler of a cluster: give one"
+            )
+        if self.scheduler is not None:
+            return self.scheduler
         if self.jobs is not None:
             return self.jobs
         return default_jobs() if device.startswith("cpu") else 1

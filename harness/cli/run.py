@@ -42,7 +42,7 @@ from harness.core.types import Progress, Record
 from harness.evaluation.compare import Resampler, compare_shown, shown_differences
 from harness.evaluation.parallel import execute_in_processes
 from harness.evaluation.plan import make_plan
-from harness.evaluation.processes import results_of
+from harness.evaluation.processes import Jobs, results_of
 from harness.evaluation.run import Outcome, RunContext, failed
 from harness.evaluation.select import (
     EMBEDDED_ASSET,
@@ -256,7 +256,7 @@ def measure(
     chosen: Selected,
     store: Store,
     execution: opt.Execution,
-    jobs: int,
+    jobs: Jobs,
     line_of: Callable[[Record], str] | None = None,
 ) -> list[Outcome]:
     """Measure cells with a bar on stderr.
@@ -267,7 +267,7 @@ def measure(
         chosen: The cells, and what loads their texts.
         store: Where their records go.
         execution: The options of the run.
-        jobs: The number of processes that measure.
+        jobs: The number of processes that measure, or the scheduler of those that do.
         line_of: The line that is printed of each record when its cell is done; None
             prints none.
 
@@ -334,7 +334,7 @@ def exit_status_of(outcomes: Iterable[Outcome]) -> int:
 
 
 def _compare_rows(
-    chosen: Selected, runs: ResultsFolder, committed: ResultsFolder, jobs: int
+    chosen: Selected, runs: ResultsFolder, committed: ResultsFolder, jobs: Jobs
 ) -> None:
     """Compare the rows of tables and the methods of claims, and store the comparisons.
 

@@ -33,7 +33,7 @@ from harness.evaluation.bootstrap import (
     generator_of,
     seed_weights,
 )
-from harness.evaluation.processes import results_of
+from harness.evaluation.processes import Jobs, results_of
 from harness.results.claims import Claims, claim_result
 from harness.results.differences import (
     ITEMS,
@@ -83,13 +83,13 @@ class Resampler:
         results: The results folder that holds the similarities.
         loader: Reads the texts and gold scores of the items.
         progress: Counts the scores.
-        jobs: The number of processes that compute scores.
+        jobs: The number of processes that compute scores, or a scheduler.
     """
 
     results: ResultsFolder
     loader: TaskLoader
     progress: Progress = Progress()  # noqa: RUF009 - it holds nothing
-    jobs: int = 1
+    jobs: Jobs = 1
 
     def fault(self, contrast: Contrast) -> str:
         """Why methods have no difference that could be tested; empty where they have one."""
@@ -184,7 +184,7 @@ class Resampler:
         if similarities:
             self.progress.phase(phase, len(similarities))
         loader = self.loader
-        if self.jobs > 1:
+        if self.jobs != 1:
             # The texts that a loader has read are not sent to other processes.
             loader = TaskLoader(loader.places, loader.corpora)
         calls = []

@@ -15,7 +15,7 @@ from harness.core.interfaces import Identity
 from harness.core.types import Method, Progress
 from harness.evaluation.embeddings import SHARD, CachedEncoder
 from harness.evaluation.fit_corpus import FitCorpusSample, encode_block
-from harness.evaluation.processes import results_of
+from harness.evaluation.processes import Jobs, results_of
 from harness.evaluation.run import (
     EncoderRun,
     Outcome,
@@ -25,6 +25,7 @@ from harness.evaluation.run import (
     open_run,
 )
 from harness.evaluation.select import PlannedCell, units
+from harness.results.store import Store
 from harness.tasks.loader import TaskLoader
 
 
@@ -42,14 +43,14 @@ class SentRun:
 
 
 def execute_in_processes(
-    cells: Sequence[PlannedCell], context: RunContext, jobs: int
+    cells: Sequence[PlannedCell], context: RunContext, jobs: Jobs
 ) -> Iterator[Outcome]:
     """Run cells in several processes, and yield an outcome for each.
 
     Args:
         cells: The cells.
         context: What the cells share.
-        jobs: The number of processes.
+        jobs: The number of processes, or the scheduler whose workers are taken instead.
     """
     # A process takes seconds to start. That is too long for cells that one process would
     # measure anyway, and this process encodes with all threads.
@@ -60,9 +61,11 @@ def execute_in_processes(
     sent = SentRun(
         replace(
             context,
-            loader=TaskLoader(loader.places, loader.corpora),
+            # A worker of a cluster may have been started in another folder.
+            loader=TaskLoader(loader.places.absolute(), loader.corpora),
+            store=Store(context.store.folder.absolute()),
             progress=Progress(),
-            workers=jobs,
+            workers=jobs if isinstance(jobs, int) else 1,
         )
     )
     runs: list[EncoderRun] = []

@@ -1,4 +1,4 @@
-"""Calls in several processes of this machine, by joblib."""
+"""Calls in several processes of this machine, or on a Dask cluster, by joblib."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from harness.core.errors import HarnessError
+from harness.core.environment import extra
+from harness.core.errors import HarnessError, UsageError
 from harness.core.provenance import PLUGINS, Plugin
 from harness.plugins import import_plugins
 
@@ -22,11 +23,14 @@ WORKER_BYTES = 2 * 2**30  # an encoder of BERT's size and its task's vectors
 # command's semaphores, and joblib the calls that nobody waits for. Neither need warn.
 QUIET_WARNINGS = "ignore:resource_tracker,ignore:A worker stopped"
 
+# The number of processes of this machine, or the address of a Dask scheduler.
+Jobs = int | str
+
 CallResult = TypeVar("CallResult")
 
 
 def results_of(
-    calls: Sequence[Callable[[], CallResult]], jobs: int
+    calls: Sequence[Callable[[], CallResult]], jobs: Jobs
 ) -> Iterator[CallResult]:
     """The result of each call, in the order in which they are done.
 
@@ -35,29 +39,31 @@ def results_of(
 
     Args:
         calls: The calls. Each takes long enough to be sent alone.
-        jobs: The number of processes.
+        jobs: The number of processes, or the scheduler whose workers are taken instead.
 
     Raises:
-        HarnessError: A process was killed. The first error of a call is raised, too.
+        HarnessError: A process was killed, or the scheduler is lost. The first error of a
+            call is raised, too.
+        UsageError: No scheduler answers.
     """
     if jobs == 1 or len(calls) < 2:
         for call in calls:
             yield call()
         return
-    from joblib import Parallel, delayed
+    from joblib import Parallel, delayed, parallel_config
     from joblib.externals.loky.backend.reduction import dumps
     from joblib.externals.loky.process_executor import TerminatedWorkerError
 
-    os.environ.setdefault("PYTHONWARNINGS", QUIET_WARNINGS)
-    parallel = Parallel(
-        n_jobs=jobs,
-        backend="loky",
-        return_as="generator_unordered",
-        batch_size=1,
-        max_nbytes=None,
-        inner_max_num_threads=1,
-    )
-    call_in_worker = partial(_call_in_worker, os.getpid(), tuple(PLUGINS.values()))
+    settings: dict[str, Any] = {"return_as": "generator_unordered", "batch_size": 1}
+    if isinstance(jobs, str):
+        with parallel_config("dask", client=_client(jobs)):
+            parallel = Parallel(n_jobs=-1, **settings)
+    else:
+        os.environ.setdefault("PYTHONWARNINGS", QUIET_WARNINGS)
+        with parallel_config("loky", inner_max_num_threads=1):
+            parallel = Parallel(n_jobs=jobs, max_nbytes=None, **settings)
+    parent = None if isinstance(jobs, str) else os.getpid()
+    call_in_worker = partial(_call_in_worker, parent, tuple(PLUGINS.values()))
     try:
         yield from parallel(
             delayed(call_in_worker)(bytes(dumps(call))) for call in calls
@@ -67,13 +73,40 @@ def results_of(
             "a worker process was killed, perhaps for want of memory; what was done is "
             f"kept: run again, with --jobs below {jobs} if memory was short"
         ) from None
+    except Exception as error:
+        # Dask is imported only if there is a cluster, so its errors go by their names.
+        if type(error).__module__.startswith("distributed"):
+            raise HarnessError(
+                "a worker or the scheduler was lost; what was done is kept: run again "
+                f"({type(error).__name__})"
+            ) from None
+        raise
 
 
-def _call_in_worker(parent: int, plugins: Sequence[Plugin], pickled: bytes) -> Any:
-    """Make a call that was pickled, after the plug-ins are loaded that may have defined it."""
+@cache
+def _client(scheduler: str) -> Any:
+    """The connection to a scheduler. Raises UsageError if none answers."""
+    with extra("dask"):
+        from distributed import Client
+    try:
+        return Client(scheduler, timeout="10s")
+    except (OSError, ValueError) as error:
+        raise UsageError(
+            f"--scheduler {scheduler}: no scheduler answers ({error})"
+        ) from None
+
+
+def _call_in_worker(
+    parent: int | None, plugins: Sequence[Plugin], pickled: bytes
+) -> Any:
+    """Make a call that was pickled, after the plug-ins are loaded that may have defined it.
+
+    `parent` is the process that a worker of this machine ends with.
+    """
     from joblib.externals.loky.backend.reduction import loads
 
-    _prepare_worker(parent)
+    if parent is not None:
+        _prepare_worker(parent)
     import_plugins(plugins)
     return loads(pickled)()
 

@@ -7,9 +7,9 @@ from functools import partial
 import pytest
 from fakes import OTHER, TOY, BrokenConfig, Told, corpus, library, method, numbered
 
-from harness.core.errors import HarnessError
+from harness.core.errors import HarnessError, UsageError
 from harness.evaluation.parallel import execute_in_processes
-from harness.evaluation.processes import results_of
+from harness.evaluation.processes import _client, results_of
 from harness.evaluation.run import RunContext
 from harness.evaluation.select import part_of, planned_cells, units
 from harness.results.store import Store
@@ -42,6 +42,18 @@ def scores_of_one_process(tmp_path_factory):
     return scores(outcomes_of_run(tmp_path_factory.mktemp("alone"), 1))
 
 
+@pytest.fixture(scope="module")
+def scheduler():
+    distributed = pytest.importorskip(
+        "distributed", reason="the dask extra is not installed"
+    )
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, dashboard_address=":0"
+    ) as cluster:
+        yield cluster.scheduler_address
+        _client(cluster.scheduler_address).close()
+
+
 def test_two_processes_give_the_records_of_one(tmp_path, scores_of_one_process):
     told = Told()
     outcomes = outcomes_of_run(tmp_path, 2, told=told)
@@ -50,6 +62,12 @@ def test_two_processes_give_the_records_of_one(tmp_path, scores_of_one_process):
     assert told.phases[-1] == ("scoring", len(PLANNED))
     again = outcomes_of_run(tmp_path, 2)
     assert {outcome.status for outcome in again.values()} == {"done"}
+
+
+def test_a_cluster_gives_the_records_of_one_process(
+    tmp_path, scores_of_one_process, scheduler
+):
+    assert scores(outcomes_of_run(tmp_path, scheduler)) == scores_of_one_process
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 50])
@@ -129,3 +147,9 @@ def test_a_process_that_is_killed_ends_the_run_with_one_line():
         HarnessError, match=r"^a worker process was killed[^\n]*run again[^\n]*$"
     ):
         list(results_of(calls, 2))
+
+
+def test_a_scheduler_that_is_not_there_is_refused():
+    pytest.importorskip("distributed", reason="the dask extra is not installed")
+    with pytest.raises(UsageError, match="--scheduler nonsense: "):
+        list(results_of([partial(abs, 1), partial(abs, 2)], "nonsense"))
