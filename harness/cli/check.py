@@ -24,7 +24,6 @@ from harness.results.contradictions import CONTRADICTION_KINDS, PublicScores
 
 
 def check_command(
-    folders: opt.Folders,
     results: opt.Run = Path("runs"),
     baseline: opt.Baseline = Path("results"),
     method: opt.Methods = None,
@@ -43,8 +42,8 @@ def check_command(
     """Compare a run with the committed records: what moved, and why.
 
     A score moves with its input, its encoder or its scorer. By default the quick set
-    and every cell of the run are compared; with a data folder, the sentences of moved
-    pairs are printed. Nothing is measured: `harness run` comes first.
+    and every cell of the run are compared. Nothing is measured: `harness run` comes
+    first.
     """
     if published is not None:
         check_published(published, Path("contradictions.md"))
@@ -56,7 +55,6 @@ def check_command(
         baseline,
         patterns.registry,
         plugins={plugin.name: plugin.sha256 for plugin in plugins_in_use(plugin or ())},
-        data_dir=folders.places().data_dir,
     )
     cells_of_gate = (*gate.rules.quick_cells, *gate.records)
     patterns.require_known({cell.method for cell in cells_of_gate})

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from functools import cached_property
@@ -19,9 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from harness.assets.places import Places
-from harness.core.arrays import Float
-from harness.core.errors import DataError, HarnessError, UsageError
+from harness.core.errors import UsageError
 from harness.core.metrics import directions
 from harness.core.provenance import code_digest
 from harness.core.toml import read_typed
@@ -38,9 +36,8 @@ from harness.results.folder import ResultsFolder
 from harness.results.index import Results, main_score, value
 from harness.results.layout import GATE
 from harness.results.records import SAME_PLATFORM, Cell, cell_of, largest_move_of_scores
-from harness.results.store import Store, read_similarities, sidecar_metadata
+from harness.results.store import sidecar_metadata
 from harness.results.verdict import prediction_half_width
-from harness.tasks.loader import TaskLoader
 
 # In points: another processor or another build of the libraries sums in another order.
 TOLERANCE_ACROSS_PLATFORMS = 0.05
@@ -56,8 +53,6 @@ GOLDEN_ACROSS_PLATFORMS = 1e-4
 # fit corpus.
 DIGESTS_OF_PROGRAM = {"code", "encoding"}
 TEXT_INPUTS = {"data", "labels", "fit"}
-
-PAIRS_SHOWN = 10  # whose rank moved most
 
 # The ends of messages: the command that makes what is missing.
 MEASURE_AGAIN = "harness run --gate measures again"
@@ -106,7 +101,6 @@ class Check:
         tolerance: How far it may be, in the same unit.
         notable: Whether it has another tolerance than the platform's; it is then
             reported even where it agrees.
-        pairs: The pairs whose rank moved most, a line each.
     """
 
     name: str
@@ -115,10 +109,9 @@ class Check:
     distance: float | None = None
     tolerance: float | None = None
     notable: bool = False
-    pairs: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        return "\n    ".join((f"{self.state}: {self.name}: {self.why}", *self.pairs))
+        return f"{self.state}: {self.name}: {self.why}"
 
     @property
     def moved(self) -> bool:
@@ -376,7 +369,6 @@ class Gate:
         committed: The results folder with the committed records.
         registry: Methods and tasks by name.
         plugins: The digests of plug-ins as they are now, by name.
-        data_dir: Where data sets are, for the sentences of pairs.
     """
 
     def __init__(
@@ -385,13 +377,11 @@ class Gate:
         committed: Path,
         registry: Registry,
         plugins: Mapping[str, str] | None = None,
-        data_dir: Path | None = None,
     ) -> None:
         # Without the records that come with the harness.
         self.runs = ResultsFolder(runs, registry, folders=[runs])
         self.committed = ResultsFolder(committed, registry, folders=[committed])
         self.plugins = plugins or {}
-        self._loader = TaskLoader(Places(cache=Path(), data_dir=data_dir), {})
 
     @cached_property
     def rules(self) -> Rules:
@@ -452,11 +442,7 @@ class Gate:
         return tuple(selected_cells)
 
     def check(self, cells: Sequence[Cell]) -> Report:
-        """Compare cells of the run with the committed ones, and their encoders' golden vectors.
-
-        Pairs that moved have their sentences where these are embedded, or in the data
-        folder.
-        """
+        """Compare cells of the run with the committed ones, and their encoders' golden vectors."""
         keys_of_encoder: dict[str, set[str | None]] = {}
         for cell in cells:
             keys = keys_of_encoder.setdefault(golden_name(cell.method), set())
@@ -520,11 +506,9 @@ class Gate:
                 state = State.NO_BASELINE
                 why = f"there is no committed record; {PROMOTE}; here, {why}"
             return Check(name=str(cell), state=state, why=why)
-        record = self.records[cell]
-        check = check_record(record, self.committed.records, self.rules, encoder)
-        if check.state is State.AGREES:
-            return check
-        return replace(check, pairs=tuple(self._moved_pairs(record)))
+        return check_record(
+            self.records[cell], self.committed.records, self.rules, encoder
+        )
 
     def _change_since(self, cell: Cell) -> str:
         """What has changed since a cell was measured: the code or a plug-in.
@@ -542,60 +526,3 @@ class Gate:
                     f"harness run -m {cell.method} -t {cell.task} measures again"
                 )
         return ""
-
-    def _moved_pairs(self, record: Record) -> list[str]:
-        """The pairs whose rank moved most, where similarities of the same pairs are committed."""
-        cell = cell_of(record)
-        committed = committed_similarities(self.committed.store, cell)
-        measured = self.runs.similarities(cell)
-        if committed is None or measured is None or len(committed) != len(measured):
-            return []
-        task = self.committed.registry.tasks.get(record.task)
-        sentences = None
-        if task is not None:
-            try:
-                texts = self._loader.texts(task)
-            except HarnessError:  # the data are not here, or are damaged
-                pass
-            else:
-                if texts.digests["data"] == record.digests.get("data"):
-                    sentences = texts.pairs
-        lines = []
-        for row, before, after in most_moved(committed, measured):
-            line = (
-                f"pair {row + 1}: similarity {committed[row]:.4f} -> {measured[row]:.4f}, "
-                f"rank {before:g} -> {after:g}"
-            )
-            if sentences is not None:
-                line += f"  {sentences.a[row]!r} | {sentences.b[row]!r}"
-            lines.append(line)
-        return lines
-
-
-def committed_similarities(store: Store, cell: Cell) -> Float[np.ndarray, " P"] | None:
-    """The committed similarities of a cell; None where there are none, or the file is damaged."""
-    try:
-        return read_similarities(store.quick_path(cell), cell)
-    except DataError:
-        return None
-
-
-def most_moved(
-    committed: Float[np.ndarray, " P"], measured: Float[np.ndarray, " P"]
-) -> list[tuple[int, float, float]]:
-    """The pairs whose rank moved, at most `PAIRS_SHOWN`, most moved first.
-
-    Args:
-        committed: The committed similarity of each pair.
-        measured: The measured similarity of each pair.
-
-    Returns:
-        The row of each pair, its committed and its measured rank; 1 is the least similar,
-        and ties have their mean rank.
-    """
-    from scipy.stats import rankdata
-
-    before, after = rankdata(committed), rankdata(measured)
-    moves = np.abs(after - before)
-    rows = np.argsort(-moves, kind="stable")[:PAIRS_SHOWN]
-    return [(int(row), before[row], after[row]) for row in rows if moves[row] > 0]

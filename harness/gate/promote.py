@@ -1,7 +1,6 @@
 """The quick set as a run measures it, what did not run, and what becomes the baseline.
 
-Three things of a run are promoted: records, similarities of pairs, and the golden vectors
-of encoders.
+Two things of a run are promoted: records, and the golden vectors of encoders.
 """
 
 from __future__ import annotations
@@ -10,11 +9,9 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-import numpy as np
-
 from harness.assets.places import Places
 from harness.core.errors import HarnessError, UsageError
-from harness.core.files import rewrite, write_atomically
+from harness.core.files import rewrite
 from harness.core.interfaces import EncoderConfig, Trained
 from harness.evaluation.run import Outcome
 from harness.evaluation.select import PlannedCell, by_encoder
@@ -22,7 +19,6 @@ from harness.gate.check import (
     FAILURES_FILE,
     State,
     check_encoder,
-    committed_similarities,
     golden_failure,
     read_failures,
     read_rules,
@@ -37,11 +33,7 @@ from harness.gate.golden_vectors import (
 from harness.registry import Registry, look_up
 from harness.results.layout import GATE
 from harness.results.records import Cell
-from harness.results.store import Store, sidecar_metadata
-
-# Two similarities that differ by at most this are the same: encoders repeat their
-# coordinates to 4e-7, and post-processors may enlarge that difference.
-SAME_SIMILARITY = 1e-5
+from harness.results.store import Store
 
 
 def quick_set(registry: Registry, committed: Path) -> tuple[PlannedCell, ...]:
@@ -134,7 +126,7 @@ def note_failures(results: Path, reasons: Mapping[str, str]) -> None:
 
 
 def promote_run(outcomes: Iterable[Outcome], runs: Path, committed: Path) -> int:
-    """Copy records, similarities and golden vectors of a run to the committed results.
+    """Copy records and golden vectors of a run to the committed results.
 
     A committed file that agrees with what was measured stays as it is.
 
@@ -148,8 +140,6 @@ def promote_run(outcomes: Iterable[Outcome], runs: Path, committed: Path) -> int
     """
     records = {outcome.cell: outcome.record for outcome in outcomes if outcome.record}
     changed = Store(committed).promote(records.values())
-    for cell in records:
-        changed += promote_similarities(cell, runs, committed)
     for encoder in sorted({golden_name(cell.method) for cell in records}):
         known = read_golden_vectors(committed, encoder)
         measured = read_golden_vectors(runs, encoder)
@@ -159,24 +149,3 @@ def promote_run(outcomes: Iterable[Outcome], runs: Path, committed: Path) -> int
             write_golden_vectors(committed, measured)
             changed += 1
     return changed
-
-
-def promote_similarities(cell: Cell, runs: Path, committed: Path) -> bool:
-    """Copy a cell's similarities from a run, unless the committed ones agree.
-
-    They agree if none differs by more than `SAME_SIMILARITY`, and both were measured from
-    the same inputs, by whatever code. Returns whether they were copied.
-    """
-    source = Store(runs).path(cell).with_suffix(".safetensors")
-    target = Store(committed).quick_path(cell)
-    measured = Store(runs).cosines(cell)
-    if measured is None:
-        return False
-    known = committed_similarities(Store(committed), cell)
-    if known is not None and known.shape == measured.shape:
-        move = np.abs(known - measured).max(initial=0.0)
-        old, new = ({**sidecar_metadata(p), "code": ""} for p in (target, source))
-        if move <= SAME_SIMILARITY and old == new:
-            return False
-    write_atomically(target, source.read_bytes())
-    return True

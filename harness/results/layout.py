@@ -21,7 +21,6 @@ RECORDS = "records"
 QUESTIONS = "questions"
 REFERENCES = "references"
 REHEARSAL = f"{RECORDS}/rehearsal.json"
-QUICK = "quick"  # in the records: similarities of a few cells
 GOLDEN = "golden"  # in the records: vectors of a few sentences for each encoder
 CONFORMANCE = "conformance"  # in the questions: trainings that references have as well
 GATE = "gate.toml"

@@ -18,7 +18,7 @@ from harness.core.errors import DataError
 from harness.core.files import rewrite, write_atomically
 from harness.core.tensors import TensorFile, write_tensors
 from harness.core.types import Record
-from harness.results.layout import QUICK, RECORDS
+from harness.results.layout import RECORDS
 from harness.results.records import (
     Cell,
     RecordLine,
@@ -47,11 +47,6 @@ class Store:
     def path(self, cell: Cell) -> Path:
         """The path of a run's record of the cell."""
         return self.folder.joinpath(RECORDS, *cell.names)
-
-    def quick_path(self, cell: Cell) -> Path:
-        """The path of the committed similarities of a cell of the quick set."""
-        path = self.folder.joinpath(RECORDS, QUICK, *cell.names)
-        return path.with_suffix(".safetensors")
 
     def committed_path(self, method: str) -> Path:
         """The path of the committed records of a method."""
@@ -182,27 +177,24 @@ class Store:
         )
 
     def cosines(self, cell: Cell) -> Float[np.ndarray, " P"] | None:
-        """The similarities of a cell's pairs, from a run or the quick set; None without any."""
-        sidecar = self.path(cell).with_suffix(".safetensors")
-        for path in (sidecar, self.quick_path(cell)):
-            if path.exists():
-                return read_similarities(path, cell)
-        return None
+        """The similarities of a cell's pairs, from the sidecar of a run; None without any.
 
-
-def read_similarities(path: Path, cell: Cell) -> Float[np.ndarray, " P"]:
-    """The similarities in a sidecar. Raises DataError for a damaged one or another cell's."""
-    file = TensorFile.parse(path)
-    cosines = file.read("cosine") if file else None
-    if file is None or cosines is None:
-        raise DataError(f"{path} was changed or cut; delete it and run again")
-    if file.metadata.get(CELL) != str(cell):
-        other_cell = file.metadata.get(CELL, "a cell that it does not name")
-        raise DataError(
-            f"{path}: wanted the similarities of {cell}, found the similarities of {other_cell}; "
-            "delete it and run again"
-        )
-    return cosines
+        Raises DataError for a damaged sidecar, or another cell's.
+        """
+        path = self.path(cell).with_suffix(".safetensors")
+        if not path.exists():
+            return None
+        file = TensorFile.parse(path)
+        cosines = file.read("cosine") if file else None
+        if file is None or cosines is None:
+            raise DataError(f"{path} was changed or cut; delete it and run again")
+        if file.metadata.get(CELL) != str(cell):
+            other_cell = file.metadata.get(CELL, "a cell that it does not name")
+            raise DataError(
+                f"{path}: wanted the similarities of {cell}, found those of {other_cell}; "
+                "delete it and run again"
+            )
+        return cosines
 
 
 def sidecar_metadata(path: Path) -> Mapping[str, str]:

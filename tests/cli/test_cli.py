@@ -401,7 +401,7 @@ def test_quick_run_promotion_and_check_by_command(toys, tmp_path):
     )
     answer = toys("run --gate --update")
     assert answer.status == 0
-    assert "promoted: 9 records" in answer.out
+    assert "promoted: 5 records" in answer.out
     assert toys("run --gate -o second").status == 0
     answer = toys("check --results second --json")
     report = json.loads(answer.out)

@@ -26,7 +26,6 @@ from harness.gate.check import (
     FAILURES_FILE,
     GOLDEN_ACROSS_PLATFORMS,
     GOLDEN_SAME_PLATFORM,
-    PAIRS_SHOWN,
     TOLERANCE_ACROSS_PLATFORMS,
     Gate,
     Override,
@@ -35,8 +34,6 @@ from harness.gate.check import (
     changed_inputs,
     check_encoder,
     check_record,
-    committed_similarities,
-    most_moved,
     read_failures,
     read_rules,
 )
@@ -47,11 +44,9 @@ from harness.gate.golden_vectors import (
     write_golden_vectors,
 )
 from harness.gate.promote import (
-    SAME_SIMILARITY,
     make_golden_vectors,
     note_outcomes,
     promote_run,
-    promote_similarities,
     quick_set,
 )
 from harness.registry import load_registry
@@ -316,9 +311,7 @@ def test_no_run_is_no_pass_and_no_move(committed, runs, tmp_path):
     assert "moved" not in text
 
 
-def test_a_perturbed_cosine_is_the_scorers_and_names_the_pairs(
-    committed, tmp_path, monkeypatch
-):
+def test_a_perturbed_cosine_is_the_scorers(committed, tmp_path, monkeypatch):
     """One pair of the thirty is scored wrongly; everything before the cosine is as it was."""
     right = metrics.cosine
 
@@ -331,10 +324,9 @@ def test_a_perturbed_cosine_is_the_scorers_and_names_the_pairs(
     measure(tmp_path, "mutant")
     report = report_of(tmp_path / "mutant")
     check = check_of_cell(report)
-    assert (check.state, len(check.pairs)) == (SCORER, PAIRS_SHOWN)
+    assert check.state is SCORER
     text = report_in_words(report, tmp_path / "mutant", committed)
     assert "scorer moved: fake.mean on toy, seed 0: " in text
-    assert re.search(r"\n    pair 8: similarity \S+ -> \S+, rank \S+ -> \S+\n", text)
 
 
 def test_other_weights_are_named_by_cell_and_encoder(committed, tmp_path):
@@ -344,7 +336,6 @@ def test_other_weights_are_named_by_cell_and_encoder(committed, tmp_path):
     assert {check.state for check in report.cells} == {ENCODER}
     check = check_of_cell(report)
     assert re.fullmatch(r"other weights; -?\d+\.\d{4} -> -?\d+\.\d{4}", check.why)
-    assert check.pairs
     [encoder] = report.encoders
     assert encoder.state is ENCODER
     assert encoder.why.startswith("other weights, tokenizer, modules or settings; ")
@@ -357,9 +348,7 @@ def test_what_moved_is_shown_before_and_after(committed, runs):
     shifted(1.25)(runs)
     old = Store(committed).read(PLAIN).scores["spearman"]["all"]
     report = report_of(runs)
-    [line, _] = report_in_words(report, runs, committed).splitlines()[
-        :: len(check_of_cell(report).pairs) + 1
-    ]
+    [line, _] = report_in_words(report, runs, committed).splitlines()
     assert line.startswith("scorer moved: fake.mean on toy, seed 0: 1.2500 points, ")
     assert line.endswith(f"; {old:.4f} -> {old + 1.25:.4f}")
 
@@ -438,24 +427,6 @@ def test_promoting_again_changes_nothing(committed, runs, tmp_path):
     assert snapshot(committed) == before
     golden("results", sentences="others")(runs)
     assert promote_run(measure(tmp_path, "again"), tmp_path / "again", committed) == 1
-
-
-def test_other_code_that_measures_the_same_changes_no_committed_similarity(
-    committed, runs
-):
-    """And what measured another identity does."""
-    path = Store(runs).path(PLAIN).with_suffix(".safetensors")
-    about, cosines = sidecar_metadata(path), Store(runs).cosines(PLAIN)
-    for name, changed in (("code", False), ("data", True)):
-        write_tensors(path, {"cosine": cosines}, {**about, name: "other"})
-        assert promote_similarities(PLAIN, runs, committed) is changed
-    write_tensors(path, {"cosine": cosines + np.float32(2 * SAME_SIMILARITY)}, about)
-    assert promote_similarities(PLAIN, runs, committed)
-    assert not promote_similarities(PLAIN, runs, committed)
-    quick = Store(committed).quick_path(PLAIN)
-    write_tensors(quick, {"cosine": cosines}, {**about, "cell": "another cell"})
-    assert committed_similarities(Store(committed), PLAIN) is None
-    assert promote_similarities(PLAIN, runs, committed)
 
 
 # What did not run
@@ -586,52 +557,6 @@ def test_weights_that_training_made_are_no_input_and_other_data_always_are():
     assert not check_of(retrained, trained).moved
     others = check_of(record(70.5, digests={**digests, "data": "x"}), trained)
     assert (others.state, others.why[:10]) == (INPUT, "other data")
-
-
-# Pairs
-
-
-@given(st.permutations(range(12)))
-def test_the_pairs_that_moved_most_come_first(order):
-    old, new = np.arange(12.0), np.array(order, float)
-    moves = [abs(after - before) for _, before, after in most_moved(old, new)]
-    most = sorted(np.abs(new - old), reverse=True)[:PAIRS_SHOWN]
-    assert moves == [move for move in most if move > 0]
-
-
-def test_columns_of_other_pairs_have_no_ranks_to_compare(committed, runs):
-    shifted(1)(runs)
-    path = Store(committed).quick_path(PLAIN)
-    write_tensors(path, {"cosine": np.zeros(29, np.float32)}, {"cell": str(PLAIN)})
-    assert check_of_cell(report_of(runs)).pairs == ()
-    path.unlink()
-    assert check_of_cell(report_of(runs)).pairs == ()
-
-
-@pytest.mark.parametrize("asset", [TOY.asset, "embedded"])
-def test_pairs_are_told_with_their_sentences_where_these_are_at_hand(
-    committed, tmp_path, asset
-):
-    """Those that the package carries need no data folder."""
-    found = registry(FakeConfig())
-    found.tasks["toy"] = replace(TOY, asset=asset)
-    measure(tmp_path, "other", weights="two")
-    scored, other = TOY.pairs(tmp_path / "data"), tmp_path / "other"
-
-    def has_sentences(data_dir):
-        [*lines] = check_of_cell(report_of(other, data_dir=data_dir, found=found)).pairs
-        assert lines
-        told = []
-        for line in lines:
-            row = int(re.match(r"pair (\d+)", line)[1]) - 1
-            told.append(line.endswith(f"  {scored.a[row]!r} | {scored.b[row]!r}"))
-        assert len(set(told)) == 1
-        return told[0]
-
-    assert has_sentences(tmp_path / "data")
-    assert has_sentences(None) == (asset == "embedded")
-    change_record(other, digests=other_digest("data"))
-    assert not has_sentences(tmp_path / "data"), "these are not the scored sentences"
 
 
 # What is checked
