@@ -44,7 +44,7 @@ def answer_in_readme_folder(tmp_path, monkeypatch, capfd):
     carried = packaged(ENCODERS[0])
     (tmp_path / "results").symlink_to(ROOT / "results")
     (tmp_path / "path" / "to").mkdir(parents=True)
-    for name in ("path/to/folder", "my-simcse"):
+    for name in ("path/to/folder", "my-simcse", "all-mpnet-base-v2"):
         (tmp_path / name).symlink_to(carried)
     (tmp_path / "vectors.txt").write_text("a 1 1 1\nb 1 1 1\n")
     monkeypatch.chdir(tmp_path)
