@@ -215,6 +215,8 @@ def _number_faults(row: Row, table: Table) -> Iterator[str]:
                 yield f"{key}.{column}: wanted a number as printed, like 58.40, found {number!r}"
     metrics = {column.id: column.metric or table.metric for column in table.columns}
     for column, number in row.values.items():
+        if column not in metrics or not PRINTED_NUMBER.fullmatch(number):
+            continue  # told already
         points = float(number) * 100 / table.scale
         if metrics[column] in PUBLISHED_SCORES and abs(points) > 100:
             yield (
