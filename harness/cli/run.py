@@ -44,13 +44,7 @@ from harness.evaluation.parallel import execute_in_processes
 from harness.evaluation.plan import make_plan
 from harness.evaluation.processes import Jobs, results_of
 from harness.evaluation.run import Outcome, RunContext, failed
-from harness.evaluation.select import (
-    EMBEDDED_ASSET,
-    PROFILES,
-    PlannedCell,
-    part_of,
-    profile,
-)
+from harness.evaluation.select import PROFILES, PlannedCell, part_of, profile
 from harness.gate.check import check_record, read_rules
 from harness.gate.promote import (
     make_golden_vectors,
@@ -63,7 +57,6 @@ from harness.report.build import write_files
 from harness.results.differences import write_differences
 from harness.results.folder import ResultsFolder
 from harness.results.layout import papers_of, readme_of, require_own
-from harness.results.published import Table
 from harness.results.published_tables import load_tables
 from harness.results.records import cell_of
 from harness.results.store import Store
@@ -129,10 +122,7 @@ def run_command(
         text = plan_text(plan, opt.terminal_width())
         opt.say(json.dumps(asdict(plan)) if as_json else text)
         return
-    tables: Sequence[Table] = ()
-    # No paper prints a number on the included tasks.
-    if any(cell.task.asset != EMBEDDED_ASSET for cell in chosen.cells):
-        tables = load_tables(papers_of(baseline), chosen.registry)
+    tables = load_tables(papers_of(baseline), chosen.registry)
     line_of = None if execution.quiet else _line_of_cell
     if as_json:
         line_of = _json_of_cell

@@ -418,11 +418,6 @@ def test_quick_run_promotion_and_check_by_command(toys, tmp_path):
     assert toys("check --results third").status == 3
 
 
-@pytest.mark.parametrize("words", ["check -o=third", "run --fresh", "list posts"])
-def test_a_name_of_an_earlier_version_is_wrong_usage(toys, words):
-    assert toys(*words.split()).status == 2
-
-
 @pytest.mark.parametrize("command", ["run --gate", "reproduce"])
 def test_nothing_is_promoted_to_results_that_come_with_the_harness(
     toys, tmp_path, command

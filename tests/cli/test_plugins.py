@@ -513,35 +513,6 @@ def test_two_files_of_one_name_are_two_plug_ins(new_plugin_file, tmp_path):
         load_plugins([one, other])
 
 
-# A table for a paper
-
-
-def test_a_table_has_rows_marks_and_a_caption(
-    call, new_plugin_file, few_packaged_results
-):
-    methods = ("glove-mini.mean", "glove-mini.mean+mine@target")
-    plugin = ("--plugin", str(new_plugin_file("method")))
-    call("run", *plugin, "-m", *methods, "-t", "mini-sts", "mini-sick")
-    words = ("-m", *methods, "-t", "mini-sts", "mini-sick")
-    text = call("table", *words, "--markdown").out
-    head, _, first, second, *_ = text.splitlines()
-    assert head.endswith(" Avg. |")
-    assert first.startswith("| `glove-mini.mean`  ")
-    assert second.startswith("| `glove-mini.mean+mine@target` † |")
-    assert second.count("**") == 6
-    for words in (
-        "raw text, test split",
-        "`@target`: fitted on",
-        "Holm's correction",
-        "sha256",
-    ):
-        assert words in text
-    latex = call("table", "-m", *methods, "-t", "mini-sts", "--latex").out
-    assert "\\begin{table}" in latex
-    assert latex.count("\\textbf{") == 1
-    assert "\\caption{Spearman (\\texttt{all}) $\\times$100 on mini-sts" in latex
-
-
 def test_rows_of_a_function_that_looks_at_its_neighbours_are_refused(
     call, new_plugin_file
 ):

