@@ -8,6 +8,8 @@ backwards. Their gates are in TensorFlow's order: input, new memory, forget, out
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import count
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,7 +17,6 @@ from torch import Tensor
 from torch.nn import functional
 
 from harness.core.arrays import Float, Float32
-from harness.encoders.elmo_files import Options, cell_name
 
 # The ids of characters after the 256 bytes.
 SENTENCE_BEGINS, SENTENCE_ENDS, WORD_BEGINS, WORD_ENDS, PADDING = range(256, 261)
@@ -24,6 +25,7 @@ BOUNDARIES = {"<S>": [SENTENCE_BEGINS], "</S>": [SENTENCE_ENDS]}
 FORGET_BIAS = 1.0  # TensorFlow adds it, so that it is in no file
 # Words that are convolved at a time; each takes 180 kB in the widest models.
 CONVOLVED_WORDS = 256
+ACTIVATIONS = {"relu": torch.relu, "tanh": torch.tanh}  # those of AllenNLP's reader
 
 
 def character_ids(word: str, length: int) -> list[int]:
@@ -38,13 +40,33 @@ class LanguageModel:
 
     Layer 0 has no context: the vector of a word's characters, twice. The others have the
     states of the forward and of the backward LSTM.
+
+    Args:
+        arrays: The arrays of the weights by name.
+        characters: The options of the layers that read characters.
+        lstm: The options of the LSTMs.
     """
 
     def __init__(
-        self, arrays: Mapping[str, Float32[np.ndarray, ...]], options: Options
+        self,
+        arrays: Mapping[str, Float32[np.ndarray, ...]],
+        characters: Mapping[str, Any],
+        lstm: Mapping[str, Any],
     ) -> None:
-        self.options = options
         self.weights = {name: torch.from_numpy(a) for name, a in arrays.items()}
+        self.letters = int(characters["max_characters_per_token"])
+        self.activation = ACTIVATIONS[characters["activation"]]
+        # The largest absolute values of a memory and of a state; 0 is no limit.
+        self.cell_clip = float(lstm["cell_clip"] or 0)
+        self.state_clip = float(lstm["proj_clip"] or 0)
+
+    def numbered(self, name: str, part: str = "") -> list[str]:
+        """The names of layers of a kind, which the weights number from 0 on."""
+        names = []
+        for number in count():
+            if f"{name}{number}{part}" not in self.weights:
+                return names
+            names.append(f"{name}{number}")
 
     @torch.inference_mode()
     def __call__(self, texts: Sequence[Sequence[str]]) -> Float32[np.ndarray, "N L D"]:
@@ -66,10 +88,14 @@ class LanguageModel:
         forward = x
         backward = x[rows, reversal]
         layers = [torch.cat([x, x], dim=2)]
-        for layer in range(self.options.layers):
-            next_forward = self.lstm(cell_name(0, layer), forward, lengths)
-            next_backward = self.lstm(cell_name(1, layer), backward, lengths)
-            if layer > 0:  # the residual connection
+        stacks = [
+            self.numbered(f"RNN_{direction}/RNN/MultiRNNCell/Cell", "/LSTMCell/W_0")
+            for direction in (0, 1)
+        ]
+        for forward_cell, backward_cell in zip(*stacks, strict=True):
+            next_forward = self.lstm(f"{forward_cell}/LSTMCell", forward, lengths)
+            next_backward = self.lstm(f"{backward_cell}/LSTMCell", backward, lengths)
+            if len(layers) > 1:  # the residual connection
                 next_forward = next_forward + forward
                 next_backward = next_backward + backward
             forward = next_forward
@@ -86,7 +112,7 @@ class LanguageModel:
             for word in words:
                 row_of.setdefault(word, len(row_of))
         ids = torch.tensor(
-            [character_ids(word, self.options.letters) for word in row_of]
+            [character_ids(word, self.letters) for word in row_of]
         )
         blocks = torch.split(ids, CONVOLVED_WORDS)
         vectors = torch.cat([self.of_characters(block) for block in blocks])
@@ -102,16 +128,14 @@ class LanguageModel:
         the file's carry opens the transformed part.
         """
         w = self.weights
-        activation = getattr(torch, self.options.activation)
         characters = functional.embedding(ids, w["char_embed"]).transpose(1, 2)
         maxima = []
-        for number in range(len(self.options.filters)):
-            kernel = w[f"CNN/W_cnn_{number}"][0].permute(2, 1, 0)
+        for number, name in enumerate(self.numbered("CNN/W_cnn_")):
+            kernel = w[name][0].permute(2, 1, 0)
             places = functional.conv1d(characters, kernel, w[f"CNN/b_cnn_{number}"])
-            maxima.append(activation(places.amax(dim=2)))
+            maxima.append(self.activation(places.amax(dim=2)))
         x = torch.cat(maxima, dim=1)
-        for number in range(self.options.highways):
-            name = f"CNN_high_{number}"
+        for name in self.numbered("CNN_high_", "/W_carry"):
             carry = torch.sigmoid(x @ w[f"{name}/W_carry"] + w[f"{name}/b_carry"])
             new = torch.relu(x @ w[f"{name}/W_transform"] + w[f"{name}/b_transform"])
             x = carry * new + (1 - carry) * x
@@ -136,9 +160,9 @@ class LanguageModel:
             admit, new, forget, emit = gates.chunk(4, dim=1)
             kept = torch.sigmoid(forget + FORGET_BIAS) * memory[:count]
             memory = kept + torch.sigmoid(admit) * torch.tanh(new)
-            memory = clipped(memory, self.options.cell_clip)
+            memory = clipped(memory, self.cell_clip)
             state = (torch.sigmoid(emit) * torch.tanh(memory)) @ projection
-            state = clipped(state, self.options.state_clip)
+            state = clipped(state, self.state_clip)
             states[:count, step] = state
         return states
 

@@ -9,10 +9,10 @@ advise, and which counts in the mean.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from harness.core.errors import DataError
 from harness.core.interfaces import Encoding, Identity, Source, VectorFile
 from harness.encoders.checkpoint import require_weights
 from harness.encoders.config import BaseConfig
-from harness.encoders.recurrent import RecurrentEncoder
+from harness.encoders.recurrent import encoding_by
 from harness.encoders.weights import convert_once, unpickle
 from harness.encoders.word_tokenizer import Tokeniser
 from harness.encoders.word_vectors import StaticConfig, StaticEncoder, require_file
@@ -82,32 +82,7 @@ class CoveConfig(BaseConfig):
         config, vectors = self.static(path)
         static = config.load(vectors, cache)
         lstm = read_lstm(path, static.vectors.shape[1], cache)
-        return CoveEncoder(
-            key=self.identify(path).key,
-            tokeniser=self.tokeniser,
-            network=TranslationEncoder(static, lstm),
-            layers=1,
-            dimensions=lstm.input_size + 2 * lstm.hidden_size,
-            static=static,
-        )
-
-
-@dataclass(frozen=True, eq=False)
-class CoveEncoder(RecurrentEncoder):
-    """A loaded CoVe, with the word vectors that it reads."""
-
-    static: StaticEncoder = field(repr=False)
-
-    def encode(self, texts: Sequence[str]) -> Encoding:
-        """The mean of [GloVe; CoVe] over the words of each text, and which words have vectors."""
-        encoding = super().encode(texts)
-        tokens = np.zeros((len(texts), 2), np.float32)
-        for number, text in enumerate(texts):
-            rows, word_count = self.static.tokeniser.token_rows(
-                text, self.static.row_by_word
-            )
-            tokens[number] = word_count, len(rows)
-        return replace(encoding, tokens=tokens)
+        return CoveEncoder(self.identify(path).key, static, lstm)
 
 
 def read_lstm(path: Path, size: int, cache: Path) -> nn.LSTM:
@@ -133,13 +108,30 @@ def read_lstm(path: Path, size: int, cache: Path) -> nn.LSTM:
 
 
 @dataclass(frozen=True, eq=False)
-class TranslationEncoder:
-    """The means of [GloVe; CoVe] over the words of texts, whose longest comes first."""
+class CoveEncoder:
+    """A loaded CoVe, with the word vectors that it reads; it has one layer, and no pooler.
 
-    static: StaticEncoder
-    lstm: nn.LSTM
+    Attributes:
+        key: The digest of everything that changes its vectors.
+        static: The word vectors, with the rule that splits a text and looks up its words.
+        lstm: The encoder of the translation model.
+    """
 
-    def __call__(self, texts: Sequence[Sequence[str]]) -> Float32[np.ndarray, "N 1 D"]:
+    key: str
+    static: StaticEncoder = field(repr=False)
+    lstm: nn.LSTM = field(repr=False)
+
+    facts: ClassVar[Mapping[str, object]] = {}
+
+    def encode(self, texts: Sequence[str]) -> Encoding:
+        """The mean of [GloVe; CoVe] over the words of each text, and which words have vectors."""
+        words = [self.static.tokeniser.words(text) for text in texts]
+        size = self.lstm.input_size + 2 * self.lstm.hidden_size
+        encoding = encoding_by(self._means, words, layers=1, dimensions=size)
+        return replace(encoding, tokens=self.static.encode(texts).tokens)
+
+    def _means(self, texts: Sequence[Sequence[str]]) -> Float32[np.ndarray, "N 1 D"]:
+        """The means of [GloVe; CoVe] over the words of texts, whose longest comes first."""
         import torch
         from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 

@@ -1,23 +1,28 @@
 """ELMo: a language model over the characters of words, read forwards and backwards.
 
 Peters et al. 2018, arXiv 1802.05365. The files are AllenNLP's, as published: a folder
-with one `*options.json` and one `*weights.hdf5`. `elmo_files.py` reads them, and
-`bilm.py` is the forward pass.
+with one `*options.json` and one `*weights.hdf5`. The arrays of the weights have the
+sizes of the model, and the options what else it takes. `bilm.py` is the forward pass.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
 
 from harness.core.digests import digest_of, sha256_of
 from harness.core.errors import AssetMissing, DataError
 from harness.core.identity import identity_text
-from harness.core.interfaces import Identity, LocalFiles, Source, VectorFile
+from harness.core.interfaces import Encoding, Identity, LocalFiles, Source, VectorFile
 from harness.encoders.checkpoint import require_weights
+from harness.encoders.checkpoint_settings import read_settings
 from harness.encoders.config import BaseConfig
-from harness.encoders.elmo_files import Options, read_arrays
-from harness.encoders.recurrent import RecurrentEncoder
+from harness.encoders.library import library_errors
+from harness.encoders.recurrent import Network, encoding_by
 from harness.encoders.word_tokenizer import PENN_TOKENISER, Tokeniser
 
 # Part of the key of every encoding: change it with any change that moves a vector.
@@ -69,19 +74,30 @@ class ElmoConfig(BaseConfig):
         )
         return Identity(key, digests)
 
-    def load(self, path: Path, cache: Path) -> RecurrentEncoder:  # noqa: ARG002 - converts nothing
-        """The encoder, ready. Raises DataError for weights that do not fit the options."""
+    def load(self, path: Path, cache: Path) -> ElmoEncoder:  # noqa: ARG002 - converts nothing
+        """The encoder, ready. Raises DataError for files of another model."""
+        import h5py
+
         from harness.encoders.bilm import LanguageModel
 
-        options = Options.read(self._file(path, OPTIONS_FILE))
-        arrays = read_arrays(self._file(path, WEIGHTS_FILE), options)
-        return RecurrentEncoder(
-            key=self.identify(path).key,
-            tokeniser=self.tokeniser,
-            network=LanguageModel(arrays, options),
-            layers=options.layers + 1,
-            dimensions=2 * options.projection,
-        )
+        key = self.identify(path).key
+        with library_errors(
+            f"{self.name}: wanted the options and weights of an ELMo model in {path}",
+            "fetch both files again",
+        ):
+            options = read_settings(self._file(path, OPTIONS_FILE))
+            if options["lstm"]["use_skip_connections"] is not True:
+                raise ValueError("use_skip_connections is not true")
+            arrays: dict[str, Any] = {}
+            with h5py.File(self._file(path, WEIGHTS_FILE), "r") as file:
+                names: list[str] = []
+                file.visit(names.append)
+                for name in names:
+                    if isinstance(file[name], h5py.Dataset):  # and no group of them
+                        arrays[name] = np.asarray(file[name], np.float32)
+            network = LanguageModel(arrays, options["char_cnn"], options["lstm"])
+            [layers] = network([["one", "sentence"]])
+        return ElmoEncoder(key, self.tokeniser, network, layers.shape)
 
     def _file(self, folder: Path, pattern: str) -> Path:
         """The only file of a folder with such a name."""
@@ -93,6 +109,31 @@ class ElmoConfig(BaseConfig):
                 "put both files of one model into a folder of their own"
             )
         return files[0]
+
+
+@dataclass(frozen=True, eq=False)
+class ElmoEncoder:
+    """A loaded model; it has no summary token and no pooler.
+
+    Attributes:
+        key: The digest of everything that changes its vectors.
+        tokeniser: The rule that splits a text into words.
+        network: Its forward pass.
+        shape: The number of its layers, and the size of the vectors of each.
+    """
+
+    key: str
+    tokeniser: Tokeniser
+    network: Network = field(repr=False)
+    shape: tuple[int, int]
+
+    facts: ClassVar[Mapping[str, object]] = {}
+
+    def encode(self, texts: Sequence[str]) -> Encoding:
+        """The mean of each layer over the words of each text; zeros for a text without words."""
+        words = [self.tokeniser.words(text) for text in texts]
+        layers, dimensions = self.shape
+        return encoding_by(self.network, words, layers=layers, dimensions=dimensions)
 
 
 def is_elmo_folder(folder: Path) -> bool:
