@@ -8,7 +8,6 @@ backwards. Their gates are in TensorFlow's order: input, new memory, forget, out
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import count
 from typing import Any
 
 import numpy as np
@@ -62,11 +61,10 @@ class LanguageModel:
 
     def numbered(self, name: str, part: str = "") -> list[str]:
         """The names of layers of a kind, which the weights number from 0 on."""
-        names = []
-        for number in count():
-            if f"{name}{number}{part}" not in self.weights:
-                return names
-            names.append(f"{name}{number}")
+        names: list[str] = []
+        while f"{name}{len(names)}{part}" in self.weights:
+            names.append(f"{name}{len(names)}")
+        return names
 
     @torch.inference_mode()
     def __call__(self, texts: Sequence[Sequence[str]]) -> Float32[np.ndarray, "N L D"]:
@@ -111,9 +109,7 @@ class LanguageModel:
         for words in sentences:
             for word in words:
                 row_of.setdefault(word, len(row_of))
-        ids = torch.tensor(
-            [character_ids(word, self.letters) for word in row_of]
-        )
+        ids = torch.tensor([character_ids(word, self.letters) for word in row_of])
         blocks = torch.split(ids, CONVOLVED_WORDS)
         vectors = torch.cat([self.of_characters(block) for block in blocks])
         rows = torch.zeros(len(sentences), len(sentences[0]), dtype=torch.long)

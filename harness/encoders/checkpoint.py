@@ -8,7 +8,7 @@ in the folder itself or in one below it. Importing this module does not import t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,12 +35,12 @@ MODULES_FILE = "modules.json"  # of sentence-transformers
 TRAINING_FILE = "training.json"  # of `harness train`: how a checkpoint was made
 TRANSFORMER = "Transformer"
 STATIC_MODULE = "StaticEmbedding"  # the module that is a table of vectors
-ROUTER = "Router"  # the module that has a model for queries and one for documents
-ROUTER_FILE = "router_config.json"
 
-# The files that may hold a vocabulary, and those that a tokenizer is saved in.
-VOCABULARY_FILES = (
-    "tokenizer.json",
+# The files that a tokenizer is saved in.
+TOKENIZER_FILES = (
+    "tokenizer*",
+    "special_tokens*",
+    "added_tokens*",
     "vocab*",
     "merges*",
     "*.model",
@@ -48,11 +48,6 @@ VOCABULARY_FILES = (
     "*.vocab",
     "*.spm",
     "*.tiktoken",
-)
-TOKENIZER_FILES = (*VOCABULARY_FILES, "tokenizer*", "special_tokens*", "added_tokens*")
-# The tokens of these classes are bytes or code points: they have no vocabulary.
-WITHOUT_VOCABULARY = frozenset(
-    {"ByT5Tokenizer", "CanineTokenizer", "PerceiverTokenizer"}
 )
 
 # What people read in a folder, and no program.
@@ -125,25 +120,13 @@ def transformer_folder(folder: Path) -> Path:
     if not entries:
         return folder
     first = entries[0]
-    if first.kind == ROUTER:
-        raise _router(folder / first.subfolder)
     if first.kind != TRANSFORMER:
         raise DataError(
             f"{folder / MODULES_FILE}: wanted a transformer as its first module, found a "
-            f"{first.kind}; take the pooling native"
+            f"{first.kind}; take the pooling native, or of a Router name the folder of a model in "
+            "it and a pooling, as in FOLDER/document_0_Transformer.mean"
         )
     return folder / first.subfolder
-
-
-def _router(folder: Path) -> DataError:
-    """The error of a folder with a model for each route; it names the first of them."""
-    routes = read_settings(folder / ROUTER_FILE).get("types", {})
-    models = sorted(route for route in routes if route.endswith(TRANSFORMER))
-    offered = folder / models[0] if models else "the folder of one of its routes"
-    return DataError(
-        f"{folder}: wanted one model, found a {ROUTER} with one for each route; name the folder "
-        f"of a route and a pooling, as in {offered}.mean"
-    )
 
 
 # Weights
@@ -220,26 +203,11 @@ def require_weights(
 
 
 def tokenizer_files(folder: Path) -> tuple[Path, ...]:
-    """The files of a folder that its tokenizer was saved in, sorted by name.
-
-    Raises DataError where none holds a vocabulary: transformers would make an empty
-    tokenizer.
-    """
-    settings = read_settings(folder / "tokenizer_config.json")
-    needs_vocabulary = settings.get("tokenizer_class") not in WITHOUT_VOCABULARY
-    if needs_vocabulary and not _matching(folder, VOCABULARY_FILES):
-        raise DataError(
-            f"{folder}: no tokenizer; wanted tokenizer.json or a vocabulary file"
-        )
-    return tuple(sorted(_matching(folder, TOKENIZER_FILES)))
-
-
-def _matching(folder: Path, patterns: Iterable[str]) -> set[Path]:
-    """The files of a folder whose names match one of the patterns."""
+    """The files of a folder that its tokenizer was saved in, sorted by name."""
     paths: set[Path] = set()
-    for pattern in patterns:
-        paths.update(folder.glob(pattern))
-    return {path for path in paths if path.is_file()}
+    for pattern in TOKENIZER_FILES:
+        paths.update(path for path in folder.glob(pattern) if path.is_file())
+    return tuple(sorted(paths))
 
 
 def require_no_sampling(file: Path, tokenizer: Any) -> None:
@@ -255,23 +223,12 @@ def require_no_sampling(file: Path, tokenizer: Any) -> None:
 # Digests
 
 
-@dataclass(frozen=True)
-class FolderDigests:
-    """The digests of a checkpoint folder.
-
-    Attributes:
-        files: The digest over all files that a program may read, with their names.
-        parts: The digests of weights, tokenizer and config.json, by these words.
-    """
-
-    files: str
-    parts: dict[str, str]
-
-
 def folder_digests(
     name: str, folder: Path, checkpoint: Path, weights_sha256: str | None
-) -> FolderDigests:
-    """The digests of a folder.
+) -> tuple[str, dict[str, str]]:
+    """The digest over all files of a folder that a program may read, and those of its parts.
+
+    The parts are `weights`, `tokenizer` and `config`.
 
     Args:
         name: The name of the encoder, for messages.
@@ -286,7 +243,6 @@ def folder_digests(
     config = checkpoint / CONFIG_FILE
     if not config.is_file():
         raise DataError(f"{checkpoint}: wanted a config.json in it; {FETCH_AGAIN}")
-    tokenizer = tokenizer_files(checkpoint)
     digests = {file: sha256_of(file) for file in identifying_files(folder)}
     by_name = {
         file.relative_to(folder).as_posix(): digest for file, digest in digests.items()
@@ -295,12 +251,13 @@ def folder_digests(
     if len(weights) > 1:
         weights_digest = digest_of({file.name: digests[file] for file in weights})
     require_weights(name, weights[0], weights_sha256, weights_digest)
+    tokenizer = {file.name: digests[file] for file in tokenizer_files(checkpoint)}
     parts = {
         "weights": weights_digest,
-        "tokenizer": digest_of({file.name: digests[file] for file in tokenizer}),
+        "tokenizer": digest_of(tokenizer),
         "config": digests[config],
     }
-    return FolderDigests(files=digest_of(by_name), parts=parts)
+    return digest_of(by_name), parts
 
 
 def identifying_files(folder: Path) -> list[Path]:
@@ -308,28 +265,32 @@ def identifying_files(folder: Path) -> list[Path]:
 
     A file of a folder below it counts if modules.json may name that folder.
     """
-    has_modules = (folder / MODULES_FILE).is_file()
-    return sorted(_identifying_files(folder, with_folders=has_modules))
-
-
-def _identifying_files(folder: Path, *, with_folders: bool) -> Iterator[Path]:
-    """As `identifying_files`; those of folders below it only `with_folders`."""
-    is_checkpoint = any(
-        (folder / name).is_file() for name in (SAFETENSORS, INDEX, PICKLED)
-    )
-    weights = weights_files(folder) if is_checkpoint else ()
-    for path in folder.iterdir():
-        if path.name.startswith("."):
-            continue
-        if path.is_dir():
-            if with_folders and path.name not in OTHER_PROGRAMS:
-                yield from _identifying_files(path, with_folders=True)
-            continue
-        is_document = (
-            path.suffix.lower() in DOCUMENTATION
-            or path.name.upper().startswith(DOCUMENTS)
-            or path.name == TRAINING_FILE
+    folders = [folder]
+    if (folder / MODULES_FILE).is_file():
+        folders += _module_folders(folder)
+    files: list[Path] = []
+    for place in folders:
+        is_checkpoint = any(
+            (place / name).is_file() for name in (SAFETENSORS, INDEX, PICKLED)
         )
-        is_unread = path.suffix in WEIGHTS_SUFFIXES and path not in weights
-        if not is_document and not is_unread:
+        weights = weights_files(place) if is_checkpoint else ()
+        for path in place.iterdir():
+            is_document = (
+                path.suffix.lower() in DOCUMENTATION
+                or path.name.upper().startswith(DOCUMENTS)
+                or path.name.startswith(".")
+                or path.name == TRAINING_FILE
+            )
+            is_unread = path.suffix in WEIGHTS_SUFFIXES and path not in weights
+            if path.is_file() and not is_document and not is_unread:
+                files.append(path)
+    return sorted(files)
+
+
+def _module_folders(folder: Path) -> Iterator[Path]:
+    """The folders below a folder, at any depth, but those of other programs."""
+    for path in folder.iterdir():
+        is_module = not path.name.startswith(".") and path.name not in OTHER_PROGRAMS
+        if path.is_dir() and is_module:
             yield path
+            yield from _module_folders(path)

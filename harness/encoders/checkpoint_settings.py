@@ -8,7 +8,7 @@ Importing this module does not import torch.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -120,18 +120,16 @@ def _stated_length(file: Path, *names: str) -> int | None:
     DataError for a value that is no length.
     """
     settings = read_settings(file)
-    name = next((name for name in names if settings.get(name) is not None), None)
-    if name is None:
-        return None
-    length = settings[name]
-    is_number = isinstance(length, int | float) and not isinstance(length, bool)
-    if is_number and length >= UNLIMITED_LENGTH:
-        return None
-    if not is_number or length < 1 or length != int(length):
-        raise DataError(
-            f"{file}: wanted a number of tokens, found {name} = {length!r}; correct it"
-        )
-    return int(length)
+    for name in names:
+        length = settings.get(name)
+        if length is None:
+            continue
+        if type(length) not in (int, float) or not length >= 1:
+            raise DataError(
+                f"{file}: wanted a number of tokens, found {name} = {length!r}; correct it"
+            )
+        return int(length) if length < UNLIMITED_LENGTH else None
+    return None
 
 
 def _position_limit(config: Mapping[str, Any]) -> int | None:
@@ -167,8 +165,8 @@ ADAPTER = (
     "adapters are not applied; merge it into its base with merge_and_unload of peft and save that "
     "model, or remove the adapter to read the base alone"
 )
-# What is refused where it has a value: the pattern of a file, the name of a setting at any
-# depth of it, and what the user can do.
+# What is refused where it has a value: the pattern of a file, the name of a setting, and
+# what the user can do.
 NOT_APPLIED = (
     (
         CONFIG_FILE,
@@ -200,17 +198,7 @@ def require_nothing_unapplied(folder: Path) -> None:
         raise DataError(f"{folder / ADAPTER_FILE}: {ADAPTER}")
     for pattern, setting, remedy in NOT_APPLIED:
         for file in sorted(folder.glob(pattern)):
-            for value in _values_of(setting, read_settings(file)):
-                # Transformers quantises with an empty quantization_config, too.
-                if value not in ({}, []) or setting == QUANTISATION:
-                    raise DataError(f"{file}: {setting} = {value!r:.80}; {remedy}")
-
-
-def _values_of(setting: str, settings: Any) -> Iterator[Any]:
-    """The values of a setting that are not null, at every depth of nested settings."""
-    if not isinstance(settings, Mapping):
-        return
-    for name, value in settings.items():
-        if name == setting and value is not None:
-            yield value
-        yield from _values_of(setting, value)
+            value = read_settings(file).get(setting)
+            # Transformers quantises with an empty quantization_config, too.
+            if value not in (None, {}, []) or (value == {} and setting == QUANTISATION):
+                raise DataError(f"{file}: {setting} = {value!r:.80}; {remedy}")

@@ -20,7 +20,6 @@ from harness.core.errors import DataError, UsageError
 from harness.core.identity import identity_text
 from harness.core.interfaces import Identity, PostProcessor, Source, VectorFile
 from harness.encoders.checkpoint import require_weights
-from harness.encoders.vector_files import BLANKS
 from harness.encoders.word_vectors import (
     SETTINGS_IN_KEYS,
     StaticConfig,
@@ -110,15 +109,12 @@ def read_counts(path: Path) -> dict[str, int]:
     with advising(CORRECT_ADVICE):
         for line_name, line in lines(path, data=path.read_bytes()):
             word, _, count = line.rpartition(" ")
-            is_word = word != "" and word == word.strip(BLANKS)
-            is_count = count.isdecimal() and int(count) > 0
-            if not is_word or not is_count or word in counts:
+            is_word = word != "" and word == word.strip() and word not in counts
+            if not is_word or not count.isdecimal():
                 raise DataError(
                     f"{line_name}: wanted a new word, a blank and a count, found {line[:60]!r}"
                 )
             counts[word] = int(count)
-    if not counts:
-        raise DataError(f"{path}: wanted counts of words, found none; fetch it again")
     return counts
 
 
@@ -149,10 +145,18 @@ class Vocabulary:
         vectors: Float32[np.ndarray, "V D"],
         corpus: Mapping[str, int],
     ) -> Vocabulary:
-        """The vectors of words, and the counts of a corpus, which may hold other words."""
+        """The vectors of words, and the counts of a corpus, which may hold other words.
+
+        Raises DataError where the corpus counts no word that has a vector.
+        """
         counts = np.zeros(len(vectors), np.int64)
         for word, row in rows.items():
             counts[row] = corpus.get(word, 0)
+        if not counts.any():
+            raise DataError(
+                "wanted vectors of words that the corpus counts, found none; the counts are of "
+                "words in lower case"
+            )
         return cls(rows, vectors, counts, total=sum(corpus.values()))
 
 
@@ -165,11 +169,6 @@ class Counted:
 
     def __call__(self, vocabulary: Vocabulary) -> Vocabulary:
         is_counted = vocabulary.counts > 0
-        if not is_counted.any():
-            raise DataError(
-                "wanted vectors of words that the corpus counts, found none; the counts are of "
-                "words in lower case"
-            )
         row_after_removal = np.cumsum(is_counted) - 1
         rows = {}
         for word, row in vocabulary.rows.items():

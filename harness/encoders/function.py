@@ -83,7 +83,13 @@ class FunctionConfig(BaseConfig):
         or differs from call to call.
         """
         vectors = self.vectors(PROBES)
-        self._require_independent_rows(vectors[0])
+        [vector_alone] = self.vectors(PROBES[:1])
+        is_wide = len(vector_alone) == vectors.shape[1]
+        if not is_wide or not are_of_one_text(vector_alone, vectors[0]):
+            raise ScoreError(
+                f"{self.name}: wanted one vector of a text whatever the texts next to it, found "
+                f"two of {PROBES[0][:20]!r}; switch off dropout, and what is fitted on a batch"
+            )
         if not np.array_equal(vectors, self.vectors(PROBES)):
             raise ScoreError(
                 f"{self.name}: wanted the same vectors of a text each time, found others of "
@@ -92,16 +98,6 @@ class FunctionConfig(BaseConfig):
             )
         digests = {"weights": hashlib.sha256(vectors.tobytes()).hexdigest()}
         return Identity(digest_of({"name": self.name, **digests}), digests)
-
-    def _require_independent_rows(self, vector: Float32[np.ndarray, " D"]) -> None:
-        """Raise ScoreError if a probe's vector among others is not the one that it has alone."""
-        [vector_alone] = self.vectors(PROBES[:1])
-        if len(vector_alone) == len(vector) and are_of_one_text(vector_alone, vector):
-            return
-        raise ScoreError(
-            f"{self.name}: wanted one vector of a text whatever the texts next to it, found two "
-            f"of {PROBES[0][:20]!r}; switch off dropout, and what is fitted on a batch"
-        )
 
     def load(
         self,
@@ -114,18 +110,27 @@ class FunctionConfig(BaseConfig):
     def vectors(self, texts: Sequence[str]) -> Float32[np.ndarray, "N D"]:
         """What the function returns. Raises ScoreError unless it is one finite row a text."""
         answer = self.function(list(texts))
-        vectors = _to_array(answer)
-        is_matrix = vectors is not None and vectors.ndim == 2 and vectors.shape[1] > 0
-        if vectors is None or not is_matrix or len(vectors) != len(texts):
+        if hasattr(answer, "detach"):
+            # NumPy takes no tensor with a gradient, of bfloat16, or on a GPU.
+            answer = answer.detach().float().cpu()
+        try:
+            vectors = np.asarray(answer)
+        except ValueError:  # rows of several widths
+            vectors = np.asarray(None)
+        is_matrix = vectors.ndim == 2 and vectors.dtype.kind in "fiub"
+        # A masked array lacks some of its numbers.
+        is_whole = is_matrix and not isinstance(answer, np.ma.MaskedArray)
+        if not is_whole or len(vectors) != len(texts) or not vectors.shape[1]:
             description = f"a {type(answer).__name__}"
-            if vectors is not None and vectors.shape != ():
-                description = f"an array of shape {vectors.shape}"
-            elif isinstance(answer, np.ndarray):
-                description = f"an array of {answer.dtype}"
+            if vectors.ndim:
+                description = f"an array of {vectors.dtype} and shape {vectors.shape}"
             raise ScoreError(
                 f"{self.name}: wanted {len(texts)} rows for {len(texts)} texts, all of one width, "
                 f"found {description}; let the function return a matrix of numbers"
             )
+        # What float32 cannot hold becomes infinite.
+        with np.errstate(over="ignore"):
+            vectors = vectors.astype(np.float32)
         is_finite = np.isfinite(vectors).all(axis=1)
         if not is_finite.all():
             text = texts[int(is_finite.argmin())]
@@ -134,24 +139,6 @@ class FunctionConfig(BaseConfig):
                 f"vector of {text[:60]!r}; mend the function, or leave the sentence out"
             )
         return vectors
-
-
-def _to_array(answer: Any) -> Float32[np.ndarray, "..."] | None:
-    """The numbers of an array, of a tensor of any kind, or of lists; None for anything else."""
-    if isinstance(answer, np.ma.MaskedArray):
-        return None  # some of its numbers are missing
-    try:
-        if hasattr(answer, "detach"):
-            # NumPy takes no tensor with a gradient, of bfloat16, or on a GPU.
-            answer = answer.detach().float().cpu()
-        numbers = np.asarray(answer)
-    except (TypeError, ValueError, RuntimeError):
-        return None  # rows of several widths, a sparse matrix, a tensor without memory
-    if numbers.dtype.kind not in "fiub":
-        return None
-    # What float32 cannot hold becomes infinite, which `vectors` refuses.
-    with np.errstate(over="ignore"):
-        return numbers.astype(np.float32)
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,17 +20,6 @@ from harness.encoders.checkpoint_settings import (
 )
 from harness.encoders.modules import LIBRARY
 from harness.transforms.pooling import Mean
-
-
-@dataclass(frozen=True, eq=False)
-class LinearLayer:
-    """A linear layer from D to K dimensions: a weight of shape (K, D) and a bias of K.
-
-    Both are NumPy arrays, or torch tensors on the CPU.
-    """
-
-    weight: Any
-    bias: Any
 
 
 def append_transformer(folder: Path, max_length: int | None) -> None:
@@ -52,7 +40,7 @@ def append_pooling(
     depth: int,
     width: int,
     summary: int | None,
-    pooler: LinearLayer | None = None,
+    pooler: Any = None,
 ) -> None:
     """Append the modules of a mean over layers, or of the summary token.
 
@@ -63,7 +51,7 @@ def append_pooling(
         width: The dimensions of its hidden states.
         summary: The index of the summary token: 0 is the first, -1 the last; None for
             an encoder that has none.
-        pooler: A dense layer with tanh after the pooling, if there is one.
+        pooler: The `nn.Linear` of a layer with tanh after the pooling, if there is one.
     """
     import torch
     from sentence_transformers.sentence_transformer.modules import (
@@ -84,21 +72,25 @@ def append_pooling(
             edit_json(folder / CONFIG_FILE, output_hidden_states=True)
     append_module(folder, TokenPooling(width, mode))
     if pooler is not None:
-        append_dense(folder, pooler, tanh=True)
+        append_dense(folder, pooler.weight.detach(), pooler.bias.detach(), tanh=True)
 
 
-def append_dense(folder: Path, layer: LinearLayer, *, tanh: bool) -> None:
-    """Append a linear layer, with tanh after it or nothing."""
+def append_dense(folder: Path, weight: Any, bias: Any, *, tanh: bool) -> None:
+    """Append a linear layer, with tanh after it or nothing.
+
+    A weight of shape (K, D) and a bias of K lead from D to K dimensions. Both are NumPy
+    arrays, or torch tensors on the CPU.
+    """
     import torch
     from sentence_transformers.sentence_transformer.modules import Dense
 
-    outputs, inputs = layer.weight.shape
+    outputs, inputs = weight.shape
     dense = Dense(
         inputs,
         outputs,
         activation_function=torch.nn.Tanh() if tanh else torch.nn.Identity(),
-        init_weight=torch.as_tensor(layer.weight, dtype=torch.float32).contiguous(),
-        init_bias=torch.as_tensor(layer.bias, dtype=torch.float32),
+        init_weight=torch.as_tensor(weight, dtype=torch.float32).contiguous(),
+        init_bias=torch.as_tensor(bias, dtype=torch.float32),
     )
     append_module(folder, dense)
 

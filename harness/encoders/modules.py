@@ -40,7 +40,6 @@ WEIGHTED_LAYERS = "WeightedLayerPooling"
 POOLING = "Pooling"
 NORMALIZE = "Normalize"
 DENSE = "Dense"
-READERS = (TRANSFORMER, STATIC_MODULE, "WordEmbeddings", "BoW")
 # The sequences of modules that are run: under each, the vector of a text depends on no
 # other text.
 MODULE_SEQUENCE = re.compile(
@@ -66,16 +65,6 @@ POOLING_SETTINGS = frozenset(
         *POOLING_MODES.values(),
     }
 )
-# The settings of a transformer that are read here or change no vector, and the only value
-# of others.
-TRANSFORMER_SETTINGS = frozenset({"max_seq_length", "do_lower_case", "unpad_inputs"})
-TRANSFORMER_VALUES: Mapping[str, Any] = {
-    "transformer_task": "feature-extraction",
-    "module_output_name": "token_embeddings",
-    "modality_config": {
-        "text": {"method": "forward", "method_output_name": "last_hidden_state"}
-    },
-}
 # The prompts that a model has without a file.
 DEFAULT_PROMPTS = {"query": "", "document": ""}
 
@@ -208,8 +197,6 @@ def read_modules(name: str, folder: Path) -> Modules:
         )
     entries = module_entries(folder)
     kinds = [entry.kind for entry in entries]
-    if kinds and kinds[0] not in READERS:
-        transformer_folder(folder)  # raises for a model for each route
     for entry in entries:
         if not entry.class_path.startswith(LIBRARY):
             raise DataError(
@@ -219,94 +206,32 @@ def read_modules(name: str, folder: Path) -> Modules:
     if not MODULE_SEQUENCE.fullmatch(" ".join(kinds)):
         raise DataError(
             f"{file}: wanted a {TRANSFORMER} and its {POOLING}, or a table of vectors, and then "
-            f"maps of vectors, found {', '.join(kinds)}; take another pooling than native"
+            f"maps of vectors, found {', '.join(kinds)}; take another pooling than native, or of a "
+            "Router the folder of a model in it"
         )
     lower_cases = False
     if kinds[0] == TRANSFORMER:
-        lower_cases = _lower_cases(transformer_folder(folder))
+        settings_file = sentence_settings_file(transformer_folder(folder))
+        lower_cases = bool(read_settings(settings_file).get("do_lower_case"))
     pooling: Mapping[str, Any] = {}
     for entry in entries:
         settings_file = folder / entry.subfolder / CONFIG_FILE
         if entry.kind == POOLING:
             pooling = _read_pooling(settings_file)
         if entry.kind == DENSE:
-            _require_torch(settings_file)
-    return _model(folder, entries, pooling, lower_cases=lower_cases)
-
-
-def _lower_cases(folder: Path) -> bool:
-    """Whether a transformer puts texts into lower case.
-
-    Raises DataError for a setting of it that is not applied.
-    """
-    file = sentence_settings_file(folder)
-    settings = read_settings(file)
-    for name, value in settings.items():
-        if name in TRANSFORMER_SETTINGS or value in (None, {}, []):
-            continue
-        if TRANSFORMER_VALUES.get(name) != value:
-            raise DataError(
-                f"{file}: {name} = {value!r:.60} is not applied here; take another pooling than "
-                "native"
-            )
-    return bool(settings.get("do_lower_case"))
-
-
-def _read_pooling(file: Path) -> dict[str, Any]:
-    """The settings of a pooling. Raises DataError for one that is not known here."""
-    if not file.is_file():
-        raise DataError(
-            f"{file}: wanted the settings of a {POOLING}, found none; fetch it again"
-        )
-    settings = read_settings(file)
-    unknown = sorted(settings.keys() - POOLING_SETTINGS)
-    modes = _modes(settings)
-    if unknown or not modes or not set(modes) <= POOLING_MODES.keys():
-        found = unknown or settings.get("pooling_mode")
-        raise DataError(
-            f"{file}: wanted poolings of {', '.join(POOLING_MODES)}, found {found!r}; take another "
-            "pooling than native"
-        )
-    return settings
-
-
-def _modes(settings: Mapping[str, Any]) -> tuple[str, ...]:
-    """The ways of pooling that settings name; empty for what is no name."""
-    if "pooling_mode" in settings:
-        named = settings["pooling_mode"]
-        return tuple(named) if isinstance(named, list) else (str(named),)
-    switched = [
-        mode for mode, setting in POOLING_MODES.items() if settings.get(setting)
-    ]
-    return tuple(switched) or ("mean",)
-
-
-def _require_torch(file: Path) -> None:
-    """Refuse a Dense with an activation of other code: the library would take tanh for it."""
-    activation = str(read_settings(file).get("activation_function", "torch."))
-    if not activation.startswith("torch."):
-        raise DataError(
-            f"{file}: wanted an activation of torch, found {activation}, whose code is not run; "
-            "take another pooling than native"
-        )
-
-
-def _model(
-    folder: Path,
-    entries: tuple[ModuleEntry, ...],
-    pooling: Mapping[str, Any],
-    *,
-    lower_cases: bool,
-) -> Modules:
-    """The modules with the settings of the model as a whole.
-
-    Raises DataError for vectors that are not compared by their cosine.
-    """
+            # The library would take tanh for an activation of other code.
+            settings = read_settings(settings_file)
+            activation = str(settings.get("activation_function", "torch."))
+            if not activation.startswith("torch."):
+                raise DataError(
+                    f"{settings_file}: wanted an activation of torch, found {activation}, whose "
+                    "code is not run; take another pooling than native"
+                )
     file = folder / MODEL_FILE
     settings = read_settings(file)
     dimensions = settings.get("truncate_dim")
     similarity = settings.get("similarity_fn_name") or "cosine"
-    has_unit_length = entries[-1].kind == NORMALIZE and not dimensions
+    has_unit_length = kinds[-1] == NORMALIZE and not dimensions
     if similarity != "cosine" and not (similarity == "dot" and has_unit_length):
         raise DataError(
             f"{file}: wanted vectors that are compared by their cosine, found similarity_fn_name = "
@@ -314,15 +239,6 @@ def _model(
             "pooling than native"
         )
     prompts = settings.get("prompts") or {}
-    is_number = type(dimensions) is int and dimensions > 0
-    are_texts = isinstance(prompts, dict) and all(
-        isinstance(text, str | None) for text in prompts.values()
-    )
-    if not are_texts or not (dimensions is None or is_number):
-        raise DataError(
-            f"{file}: wanted prompts as texts by name and truncate_dim as a number, found "
-            f"{prompts!r:.60} and {dimensions!r}; correct it"
-        )
     modules = Modules(
         folder=folder,
         entries=entries,
@@ -337,3 +253,29 @@ def _model(
     )
     modules.prompt("")  # raises for a default prompt that is not among them
     return modules
+
+
+def _read_pooling(file: Path) -> dict[str, Any]:
+    """The settings of a pooling. Raises DataError for one that is not known here."""
+    settings = read_settings(file)
+    unknown = sorted(settings.keys() - POOLING_SETTINGS)
+    modes = _modes(settings)
+    is_known = not unknown and modes and set(modes) <= POOLING_MODES.keys()
+    if not is_known or not file.is_file():
+        found = unknown or settings.get("pooling_mode", "no settings")
+        raise DataError(
+            f"{file}: wanted poolings of {', '.join(POOLING_MODES)}, found {found!r}; take another "
+            "pooling than native"
+        )
+    return settings
+
+
+def _modes(settings: Mapping[str, Any]) -> tuple[str, ...]:
+    """The ways of pooling that settings name."""
+    if "pooling_mode" in settings:
+        named = settings["pooling_mode"]
+        return tuple(named) if isinstance(named, list) else (str(named),)
+    switched = [
+        mode for mode, setting in POOLING_MODES.items() if settings.get(setting)
+    ]
+    return tuple(switched) or ("mean",)

@@ -15,7 +15,7 @@ from pathlib import Path
 from harness.core.digests import digest_of, digest_of_files, sha256_of
 from harness.core.errors import HarnessError, UsageError
 from harness.core.hardware import FLOAT32, precision_of
-from harness.core.interfaces import Encoder, EncoderConfig, Identity, Trained
+from harness.core.interfaces import Encoder, EncoderConfig, Identity
 from harness.encoders.checkpoint import (
     MODULES_FILE,
     identifying_files,
@@ -87,8 +87,23 @@ class NativeConfig(DerivedConfig):
         modules = self.modules(path)
         if modules.has_transformer:
             identity = self._transformer().identify(path)
-        else:
-            identity = self._identify_table(modules)
+        else:  # a table, whose texts are not cut
+            _, dtype = precision_of(self.name)
+            if dtype != FLOAT32:
+                raise UsageError(
+                    f"{self.name}: this encoder runs in float32 alone, not in {dtype}"
+                )
+            table = path / modules.entries[0].subfolder
+            weights = weights_files(table)
+            digests = {"weights": digest_of_files(weights)}
+            pinned_digest = getattr(self.of.source, "sha256", None)
+            require_weights(self.name, weights[0], pinned_digest, digests["weights"])
+            files = {
+                file.relative_to(path).as_posix(): sha256_of(file)
+                for file in identifying_files(path)
+            }
+            parameters = parameter_count(table)
+            identity = Identity(digest_of(files), digests, parameters=parameters)
         key = digest_of(
             {
                 "version": NATIVE_VERSION,
@@ -98,31 +113,6 @@ class NativeConfig(DerivedConfig):
             }
         )
         return replace(identity, key=key)
-
-    def _identify_table(self, modules: Modules) -> Identity:
-        """The key and digests of a folder without a transformer, whose texts are not cut."""
-        _, dtype = precision_of(self.name)
-        if dtype != FLOAT32:
-            raise UsageError(
-                f"{self.name}: this encoder runs in float32 alone, not in {dtype}"
-            )
-        folder = modules.folder
-        table = folder / modules.entries[0].subfolder
-        weights = weights_files(table)
-        digests = {"weights": digest_of_files(weights)}
-        source = self.of.source
-        if not isinstance(source, Trained):
-            require_weights(self.name, weights[0], source.sha256, digests["weights"])
-        files = {
-            file.relative_to(folder).as_posix(): sha256_of(file)
-            for file in identifying_files(folder)
-        }
-        return Identity(
-            key=digest_of(files),
-            digests=digests,
-            max_length=None,
-            parameters=parameter_count(table),
-        )
 
     def load(self, path: Path, cache: Path) -> Encoder:
         """The encoder, ready. Raises DataError for modules that are not understood."""

@@ -95,14 +95,10 @@ class SubwordConfig(BaseConfig):
                 f"{path}: wanted a table `{TABLE_TENSOR}` in {SAFETENSORS} and a {CONFIG_FILE}, "
                 "found another model; name a folder that Model2Vec wrote"
             )
-        digests = folder_digests(self.name, path, path, self.weights_sha256)
+        files, parts = folder_digests(self.name, path, path, self.weights_sha256)
         length = self._length(path)
-        facts = {
-            "version": ENCODING_VERSION,
-            "max_length": length,
-            "files": digests.files,
-        }
-        return Identity(key=digest_of(facts), digests=digests.parts, max_length=length)
+        facts = {"version": ENCODING_VERSION, "max_length": length, "files": files}
+        return Identity(key=digest_of(facts), digests=parts, max_length=length)
 
     def load(self, path: Path, cache: Path) -> SubwordEncoder:  # noqa: ARG002
         """The encoder, ready. Raises DataError for files that Model2Vec does not read."""
@@ -117,12 +113,8 @@ class SubwordConfig(BaseConfig):
             require_no_sampling(path / "tokenizer.json", model.tokenizer)
             model.max_length = self._length(path)
             model.encode(["one sentence"])
-        tables = [model.embedding]
-        if model.weights is not None:
-            tables.append(model.weights)
-        for table in tables:
-            is_numbers = table.dtype.kind in "fiu" and table.size > 0
-            if not (is_numbers and np.isfinite(table).all()):
+        for table in (model.embedding, model.weights):
+            if table is not None and not np.isfinite(table).all():
                 raise DataError(
                     f"{path / SAFETENSORS}: wanted finite numbers, found others; fetch it again"
                 )
@@ -134,13 +126,12 @@ class SubwordConfig(BaseConfig):
             return self.max_length
         config = folder / CONFIG_FILE
         length: Any = read_settings(config).get("max_length", MAX_LENGTH)
-        if length is not None and (type(length) is not int or length < 0):
+        if not (length is None or type(length) is int):
             raise DataError(
                 f"{config}: wanted a number of sub-words or null, found max_length = {length!r}; "
                 "correct it"
             )
-        stated_length: int | None = length
-        return stated_length
+        return length
 
 
 @dataclass(frozen=True, eq=False)

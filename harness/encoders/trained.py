@@ -127,22 +127,18 @@ class Member(TransformerConfig):
         make, or from other weights than the start's.
         """
         training = read_settings(path / TRAINING_FILE)
-        command, seed = training.get("command"), training.get("seed")
-        start_digests = training.get("start") or {}
         start = self.family.start
+        made_from = training.get("start") or {}
         # A start without a pinned digest is pinned by its revision, or by its first
         # download: its digest is taken from the file.
-        wanted_digest = start.weights_sha256 or start_digests.get(start.name)
-        wanted_digests = {start.name: wanted_digest}
-        if (
-            recipe_of(str(command)) != self.family.recipe
-            or seed != self.seed
-            or start_digests != wanted_digests
-        ):
+        start_digest = start.weights_sha256 or made_from.get(start.name)
+        found = recipe_of(str(training.get("command"))), training.get("seed"), made_from
+        wanted = self.family.recipe, self.seed, {start.name: start_digest}
+        if found != wanted:
             raise DataError(
-                f"{path / TRAINING_FILE}: wanted seed {self.seed} of harness train "
-                f"{self.family.recipe}, from weights {wanted_digests}; found seed {seed} of "
-                f"{command}, from {start_digests}; train it again, into another folder"
+                f"{path / TRAINING_FILE}: wanted harness train {wanted[0]} with seed {wanted[1]} "
+                f"from weights {wanted[2]}; found {found[0]} with seed {found[1]} from {found[2]}; "
+                "train it again, into another folder"
             )
         return super().identify(path)
 

@@ -16,7 +16,6 @@ from typing import Any, Literal
 
 import numpy as np
 
-from harness.core.arrays import Float32
 from harness.core.digests import digest_of
 from harness.core.errors import DataError, ScoreError, UsageError
 from harness.core.hardware import FLOAT32, Hardware, in_precision, precision_of
@@ -56,6 +55,9 @@ LEAST_TOKENS = 256  # tokens of a batch; smaller matrices are multiplied at a lo
 # so this is the same on every machine; it is small, because the masks of a batch that
 # fits into no core's cache take twice the time.
 DROPOUT_TOKENS = 1024
+
+# Texts that go through the encoder together: their row numbers and their token ids.
+TokenisedBatch = tuple[Sequence[int], Sequence[Sequence[int]]]
 
 
 @dataclass(frozen=True)
@@ -147,13 +149,9 @@ class TransformerConfig(BaseConfig):
             UsageError: The maximum length is longer than the model takes.
         """
         folder = transformer_folder(path)
-        digests = folder_digests(self.name, path, folder, self.weights_sha256)
+        files, parts = folder_digests(self.name, path, folder, self.weights_sha256)
         length = maximum_length(self.name, folder, self.max_length)
-        facts = {
-            "version": ENCODING_VERSION,
-            "max_length": length,
-            "files": digests.files,
-        }
+        facts = {"version": ENCODING_VERSION, "max_length": length, "files": files}
         if self.tokenizer != "file":
             facts["tokenizer"] = self.tokenizer
         key = digest_of(facts)
@@ -162,7 +160,7 @@ class TransformerConfig(BaseConfig):
             key = digest_of({dtype: key})
         return Identity(
             key=key,
-            digests=digests.parts,
+            digests=parts,
             max_length=length,
             parameters=parameter_count(folder),
         )
@@ -200,14 +198,6 @@ class TransformerConfig(BaseConfig):
             choice=choice,
             hardware=self.hardware,
         )
-
-
-@dataclass(frozen=True)
-class TokenisedBatch:
-    """Texts that go through the encoder together: their row numbers and their token ids."""
-
-    rows: Sequence[int]
-    ids: Sequence[Sequence[int]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -265,10 +255,19 @@ class TransformerEncoder:
         for name, sample_array in self.sample.arrays.items():
             shape = (len(texts), *sample_array.shape[1:])
             arrays[name] = np.empty(shape, np.float32)
-        work = run_batches(self._encode_batch, self._batches(texts), self.choice)
+        work = run_batches(
+            lambda batch: (batch[0], self.kernel(batch[1])),
+            self._batches(texts),
+            self.choice,
+        )
         for rows, encoding in work:
             for name, batch_array in encoding.arrays.items():
-                self._require_finite(batch_array, rows)
+                is_finite = np.isfinite(batch_array).reshape(len(rows), -1).all(axis=1)
+                if not is_finite.all():
+                    raise ScoreError(
+                        f"{self.name}: wanted finite numbers, found others in the encoding of text "
+                        f"{rows[int(is_finite.argmin())]}; look for a damaged checkpoint"
+                    )
                 arrays[name][rows] = batch_array
         return replace(self.sample, **arrays)
 
@@ -282,12 +281,9 @@ class TransformerEncoder:
             choice=replace(PLAIN, tokens=DROPOUT_TOKENS),
         )
 
-    def _encode_batch(self, batch: TokenisedBatch) -> tuple[Sequence[int], Encoding]:
-        """The rows of a batch and their encodings."""
-        return batch.rows, self.kernel(batch.ids)
 
     def _batches(self, texts: Sequence[str]) -> Iterator[TokenisedBatch]:
-        """The texts in batches.
+        """The texts in batches, the longest first; DataError for a text without tokens.
 
         The plain pass takes all texts tokenised and sorted by tokens. For workers the
         texts are sorted by characters, the longest first, and tokenised a slice at a
@@ -298,49 +294,23 @@ class TransformerEncoder:
         slice_size = max(1, len(texts))
         if self.choice.threads:
             order = sorted(order, key=lambda row: len(texts[row]), reverse=True)
-            batch_tokens = min(batch_tokens, self._tokens_for_each_worker(texts))
+            # Few texts still are a few batches for each worker.
+            tokens = sum(len(text) for text in texts) // TOKEN_CHARACTERS
+            tokens_for_each = tokens // (WORKER_BATCHES * self.choice.workers)
+            batch_tokens = min(batch_tokens, max(LEAST_TOKENS, tokens_for_each))
             slice_size = max(SLICE_TEXTS, self.choice.tokens // SHORT_TEXT_TOKENS)
         for start in range(0, len(order), slice_size):
-            yield from self._slice_batches(
-                texts, order[start : start + slice_size], batch_tokens
-            )
-
-    def _tokens_for_each_worker(self, texts: Sequence[str]) -> int:
-        """The tokens of a batch with which few texts still are a few batches for each worker."""
-        tokens = sum(len(text) for text in texts) // TOKEN_CHARACTERS
-        return max(LEAST_TOKENS, tokens // (WORKER_BATCHES * self.choice.workers))
-
-    def _slice_batches(
-        self, texts: Sequence[str], rows: Sequence[int], batch_tokens: int
-    ) -> Iterator[TokenisedBatch]:
-        """The batches of some rows of the texts, the longest texts first.
-
-        Raises DataError for a text without tokens.
-        """
-        token_ids = self.tokenizer([texts[row] for row in rows])
-        for row, ids in zip(rows, token_ids, strict=True):
-            if not ids:
+            rows = order[start : start + slice_size]
+            token_ids = self.tokenizer([texts[row] for row in rows])
+            lengths = [len(ids) for ids in token_ids]
+            if 0 in lengths:
+                row = rows[lengths.index(0)]
                 raise DataError(
                     f"{self.name}: text {row} ({texts[row]!r}) has no token, and this "
                     "tokenizer adds none of its own; leave such texts out"
                 )
-        lengths = [len(ids) for ids in token_ids]
-        for members in batches(
-            lengths, batch_tokens, self.plain_kernel.needs_equal_lengths
-        ):
-            yield TokenisedBatch(
-                rows=[rows[member] for member in members],
-                ids=[token_ids[member] for member in members],
-            )
-
-    def _require_finite(
-        self, array: Float32[np.ndarray, "B ..."], rows: Sequence[int]
-    ) -> None:
-        """Raise ScoreError for the first text of a batch that has a number that is not finite."""
-        is_finite = np.isfinite(array).reshape(len(rows), -1).all(axis=1)
-        if not is_finite.all():
-            row = rows[int(is_finite.argmin())]
-            raise ScoreError(
-                f"{self.name}: wanted finite numbers, found others in the encoding of text {row}; "
-                "look for a damaged checkpoint"
-            )
+            for members in batches(
+                lengths, batch_tokens, self.plain_kernel.needs_equal_lengths
+            ):
+                batch_rows = [rows[member] for member in members]
+                yield batch_rows, [token_ids[member] for member in members]

@@ -132,24 +132,16 @@ def unpickle(path: Path, target: Path) -> None:
             f"{path}: wanted a pickle of nothing but tensors, found {content_in_words}; it was "
             "not loaded: take a safetensors checkpoint, or fetch it again"
         ) from error
-    if not isinstance(content, Mapping):
-        raise DataError(
-            f"{path}: wanted tensors by name, found a {type(content).__name__}; {SAVE_AGAIN}"
-        )
-    for name, value in content.items():
-        if not torch.is_tensor(value):
+    tensors = {}
+    for name, value in (
+        content.items() if isinstance(content, Mapping) else [("", content)]
+    ):
+        is_dense = torch.is_tensor(value) and value.layout == torch.strided
+        if not is_dense or value.is_quantized:
             raise DataError(
-                f"{path}: wanted tensors by name, found a {type(value).__name__} as {name!r:.60}; "
-                f"{SAVE_AGAIN}"
+                f"{path}: wanted tensors of numbers by name, found a {type(value).__name__} as "
+                f"{name!r:.60}, or one that is sparse or quantised; {SAVE_AGAIN}"
             )
-        is_dense = value.layout == torch.strided and not value.is_quantized
-        if not is_dense or value.is_meta:
-            raise DataError(
-                f"{path}: wanted tensors of numbers, found a sparse, quantised or empty one as "
-                f"{name!r:.60}; {SAVE_AGAIN}"
-            )
-    # Clones, because safetensors stores no views, and checkpoints tie weights.
-    tensors = {
-        str(name): tensor.clone().contiguous() for name, tensor in content.items()
-    }
+        # Clones, because safetensors stores no views, and checkpoints tie weights.
+        tensors[str(name)] = value.clone().contiguous()
     save_file(tensors, target)

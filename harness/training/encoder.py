@@ -30,6 +30,7 @@ from harness.core.interfaces import Pooling
 from harness.encoders.checkpoint import weights_files
 from harness.encoders.checkpoint_settings import maximum_length
 from harness.encoders.kernels.loading import open_checkpoint
+from harness.encoders.kernels.packed import Run, runs_of
 from harness.encoders.kernels.padded import TokenIds, padded_states
 from harness.encoders.kernels.tokenizing import CuttingTokenizer
 from harness.encoders.weights import read_tensors
@@ -101,27 +102,6 @@ def use_dropout(model: nn.Module, p: float | None, noise: Noise) -> None:
 # The pass without padding: the tokens of all sentences as one matrix
 
 
-@dataclass(frozen=True)
-class LengthRun:
-    """Neighbouring sentences of equal length."""
-
-    sentences: int
-    length: int
-
-    @property
-    def tokens(self) -> int:
-        """The tokens of all its sentences."""
-        return self.sentences * self.length
-
-
-def runs_of(token_ids: TokenIds) -> list[LengthRun]:
-    """The runs of sentences of equal length; there are few if lengths are ascending."""
-    runs = []
-    for length, sentences in groupby(token_ids, key=len):
-        runs.append(LengthRun(sentences=len(list(sentences)), length=length))
-    return runs
-
-
 def packed_states(
     model: Any,
     token_ids: TokenIds,
@@ -137,7 +117,7 @@ def packed_states(
         tokens_of_last: The position of one token of each sentence, among all T tokens.
             The last layer is computed for these tokens alone, and has the shape (N, D).
     """
-    runs = runs_of(token_ids)
+    runs = runs_of([len(ids) for ids in token_ids])
     ids = torch.tensor(list(chain.from_iterable(token_ids)))
     # RoBERTa's positions start after its padding id, BERT's at 0.
     first_position = getattr(model.embeddings, "padding_idx", -1) + 1
@@ -166,7 +146,7 @@ def _self_attention(
     attention: Any,
     x: Float[Tensor, "Q D"],
     h: Float[Tensor, "T D"],
-    runs: Sequence[LengthRun],
+    runs: Sequence[Run],
 ) -> Float[Tensor, "Q D"]:
     """Attention inside each sentence.
 
@@ -177,7 +157,7 @@ def _self_attention(
         h: The states of all tokens, which keys and values are made of.
         runs: The runs of sentences of equal length.
     """
-    token_counts = [run.tokens for run in runs]
+    token_counts = [run.sentences * run.length for run in runs]
     query_counts = token_counts
     if len(x) != len(h):
         query_counts = [run.sentences for run in runs]
@@ -205,11 +185,11 @@ def _self_attention(
 
 
 def token_means(
-    states: Float[Tensor, "T D"], runs: Sequence[LengthRun]
+    states: Float[Tensor, "T D"], runs: Sequence[Run]
 ) -> Float[Tensor, "N D"]:
     """The mean over each sentence's tokens."""
     means = []
-    parts = torch.split(states, [run.tokens for run in runs])
+    parts = torch.split(states, [run.sentences * run.length for run in runs])
     for run, part in zip(runs, parts, strict=True):
         means.append(part.view(run.sentences, run.length, -1).mean(dim=1))
     return torch.cat(means)
@@ -395,7 +375,7 @@ class SentenceEncoder(nn.Module):
         """The pooled vectors of a chunk of sentences."""
         if isinstance(self.setup.pooling, Mean):
             states = self._states(token_ids, self.layers)
-            runs = runs_of(token_ids)
+            runs = runs_of([len(ids) for ids in token_ids])
             means = [token_means(states[layer], runs) for layer in self.layers]
             return torch.stack(means).mean(dim=0)
         lengths = np.array([len(ids) for ids in token_ids])

@@ -25,7 +25,6 @@ from harness.core.pairs import Pairs
 from harness.core.types import Progress
 from harness.encoders.checkpoint import TRAINING_FILE, tokenizer_files
 from harness.encoders.module_writer import (
-    LinearLayer,
     append_pooling,
     append_transformer,
     edit_json,
@@ -163,19 +162,13 @@ def write_checkpoint(
         for file in tokenizer_files(tokenizer):
             shutil.copy(file, new / file.name)
         append_transformer(new, encoder.reader.max_length)
-        pooler = None
-        if encoder.setup.head == "keep":
-            dense = model.pooler.dense
-            pooler = LinearLayer(
-                dense.weight.detach().float(), dense.bias.detach().float()
-            )
         append_pooling(
             new,
             encoder.setup.pooling,
             depth=model.config.num_hidden_layers,
             width=model.config.hidden_size,
             summary=encoder.summary,
-            pooler=pooler,
+            pooler=model.pooler.dense if encoder.setup.head == "keep" else None,
         )
         write_settings(new / TRAINING_FILE, training)
         # The description comes last: a folder without it is no checkpoint yet.

@@ -150,7 +150,11 @@ def train(
         for step in range(done, schedule.steps):
             run.step(step)
             progress.step(1)
-            progress.note(run.summary())
+            recent_losses = run.curve.losses[-SHOWN_STEPS:]
+            note = f"loss {sum(recent_losses) / len(recent_losses):.4f}"
+            if run.curve.scores:
+                note += f", dev {run.curve.scores[-1][1]:.2f}"
+            progress.note(note)
             if step + 1 < schedule.steps:
                 run.save_if_due()
         return run.end()
@@ -210,16 +214,17 @@ class TrainingRun:
         losses = (*self.curve.losses, loss.item())
         self.curve = replace(self.curve, losses=losses)
         done = step + 1
-        if done % self.policy.score_every == 0 or done == self.schedule.steps:
-            self._keep_if_best(done)
-
-    def summary(self) -> str:
-        """The mean of the last losses, and the last score."""
-        recent = self.curve.losses[-SHOWN_STEPS:]
-        text = f"loss {sum(recent) / len(recent):.4f}"
-        if self.curve.scores:
-            text += f", dev {self.curve.scores[-1][1]:.2f}"
-        return text
+        if done % self.policy.score_every and done != self.schedule.steps:
+            return
+        score = self._score()
+        if score is None:
+            return
+        best = self.curve.best
+        if best is None or score > best[1]:
+            weights = self.model.state_dict()
+            self.best_weights = {name: x.clone() for name, x in weights.items()}
+        scores = (*self.curve.scores, (done, score))
+        self.curve = replace(self.curve, scores=scores)
 
     def end(self) -> Curve:
         """Load the kept weights into the model and remove the saved state."""
@@ -276,18 +281,6 @@ class TrainingRun:
         """The settings that a state belongs to, as JSON has them."""
         settings = {**self.policy.settings, "schedule": asdict(self.schedule)}
         return dict(json.loads(json.dumps(settings)))
-
-    def _keep_if_best(self, step: int) -> None:
-        """Score the weights after a step, and keep them if none scored better."""
-        score = self._score()
-        if score is None:
-            return
-        best = self.curve.best
-        if best is None or score > best[1]:
-            weights = self.model.state_dict()
-            self.best_weights = {name: x.clone() for name, x in weights.items()}
-        scores = (*self.curve.scores, (step, score))
-        self.curve = replace(self.curve, scores=scores)
 
     def _score(self) -> float | None:
         """The development score of the current weights, if there is one; it draws no dropout."""

@@ -74,16 +74,6 @@ def test_each_distinct_sentence_is_encoded_once_ever_and_read_as_it_was(stored, 
     assert sorted(config.log) == sorted({*stored, *asked})
 
 
-def test_order_and_repetitions_are_the_callers(tmp_path):
-    asked = [*TEXTS[::-1], *TEXTS[:3], TEXTS[0]]
-    require_right(cache_with_texts(tmp_path).read(asked), asked)
-
-
-def test_missing_keeps_the_order_and_drops_repetitions(tmp_path):
-    cache = cache_with_texts(tmp_path, TEXTS[:2])
-    assert cache.missing(["new", TEXTS[0], "newer", "new"]) == ["new", "newer"]
-
-
 def test_an_encoder_is_loaded_only_for_a_sentence_that_is_missing(tmp_path):
     cache_with_texts(tmp_path)
     assert "loaded" not in vars(encoder_after_run(tmp_path, TEXTS))

@@ -27,7 +27,7 @@ from harness.encoders.kernels.choose import (
 )
 from harness.encoders.kernels.packed import PackedKernel, is_packable
 from harness.encoders.module_writer import edit_json
-from harness.encoders.transformer import SLICE_TEXTS, TransformerConfig
+from harness.encoders.transformer import TransformerConfig
 
 TINY = TransformerConfig("tiny", "none")
 TEXTS = (
@@ -42,7 +42,6 @@ TEXTS = (
 )
 PACKED = ("bert", "roberta", "distilbert", "electra", "mpnet")
 EACH_PASS = ("bert", "roberta", "mpnet", "albert", "t5", "gpt2")
-DROPPING = ("bert", "roberta", "mpnet", "xlnet", "t5", "gpt2")
 ONEDNN = Choice("packed", "onednn", 2, 1, 64)
 
 
@@ -132,16 +131,6 @@ def are_equal_encodings(a, b):
     return np.array_equal(a.mean, b.mean) and np.array_equal(a.cls, b.cls)
 
 
-@pytest.mark.parametrize("kind", tiny_models.rest_slow(DROPPING, "bert", "t5"))
-def test_dropout_moves_every_layer_of_every_sentence_and_then_is_off_again(kind, load):
-    encoder = load(kind)
-    plain = encoder.encode(TEXTS[:5])
-    noisy = encoder.with_dropout(0).encode(TEXTS[:5])
-    assert (noisy.layers, noisy.depth) == (plain.layers, plain.depth)
-    assert (np.abs(noisy.mean - plain.mean).max(axis=2) > 1e-4).all()
-    np.testing.assert_array_equal(encoder.encode(TEXTS[:5]).mean, plain.mean)
-
-
 @pytest.mark.parametrize("kind", ["bert", "roberta"])
 def test_dropout_is_the_pass_in_which_the_architecture_trains(kind, load):
     """One batch by hand: the hidden states in training mode, from the same draw."""
@@ -227,30 +216,6 @@ def test_another_precision_is_another_encoder(load):
     rounded = half.encode(TEXTS)
     assert rounded.mean.dtype == np.float32
     assert 1e-4 < encoding_gap(whole.encode(TEXTS), rounded) < 0.1
-
-
-def test_a_device_that_torch_has_not_is_refused(load):
-    with pytest.raises(
-        UsageError, match="wanted a device that torch has, found 'zork'"
-    ):
-        load("bert", device="zork")
-
-
-def test_batches_of_a_gpu_hold_as_many_short_texts_as_their_tokens_allow(load):
-    """On a CPU: the same numbers in fewer batches."""
-    encoder = load("bert")
-    texts = [f"the cat {number}" for number in range(4000)]
-    large = replace(
-        encoder, choice=replace(encoder.choice, workers=1, threads=1, tokens=16_384)
-    )
-    small = replace(large, choice=replace(large.choice, tokens=512))
-    batches = [
-        [len(batch.ids) for batch in encoder._batches(texts)]
-        for encoder in (large, small)
-    ]
-    assert [sum(batch) for batch in batches] == [len(texts)] * 2
-    assert max(batches[0]) > SLICE_TEXTS > max(batches[1])
-    assert encoding_gap(large.encode(texts), small.encode(texts)) <= 1e-5
 
 
 @pytest.mark.gpu

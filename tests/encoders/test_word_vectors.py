@@ -164,8 +164,16 @@ DAMAGED = [
     # Numbers that are none, and tables that are no tables.
     ("v.txt", b"a 1 nan\n", "wanted finite numbers, found others in the vector of 'a'"),
     ("v.npz", npz_bytes(words=["a"], vectors=np.full((1, 2), 1e300)), "wanted finite"),
-    ("v.npz", npz_bytes(words=["a"], vectors=1j * EYE[:1]), "TypeError: vectors of complex"),
-    ("v.npz", npz_bytes(words=WORDS, vectors=VECTORS[:2]), "wanted a vector a word, found 8"),
+    (
+        "v.npz",
+        npz_bytes(words=["a"], vectors=1j * EYE[:1]),
+        "TypeError: vectors of complex",
+    ),
+    (
+        "v.npz",
+        npz_bytes(words=WORDS, vectors=VECTORS[:2]),
+        "wanted a vector a word, found 8",
+    ),
     ("v.npz", npz_bytes(words=["a\n", "b"], vectors=EYE), r"around them, found 'a\\n'"),
     ("v.npz", npz_bytes(words=[b"a", b"\xff"], vectors=EYE), ARRAYS),
     ("v.npz", b"none of these", ARRAYS),

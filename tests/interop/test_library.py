@@ -193,7 +193,7 @@ def test_a_function_is_a_model(places):
             lambda texts: hashed(texts) * [[1]] * np.inf,
             "found another in the vector of 'a'; mend the function",
         ),
-        (lambda texts: [["1", "2"] for _ in texts], "found a list"),
+        (lambda texts: [["1", "2"] for _ in texts], "found an array of <U1"),
         (lambda texts: [[1] * len(text) for text in texts], "found a list"),
         (lambda texts: None, "found a NoneType"),
     ],

@@ -104,26 +104,22 @@ HEADER = "split\tdataset\tfilename\tsentence1\tsentence2\tlabel\n"
 @pytest.mark.parametrize(
     ("read", "text", "why"),
     [
-        (read_triplets, "", ":1: wanted the header sent0,sent1,hard_neg"),
-        (read_triplets, "a,b,c\n", "found 'a,b,c'"),
+        (read_triplets, "a,b,c\n", ":1: wanted the header .* found 'a,b,c'"),
         (read_triplets, "sent0,sent1,hard_neg\n", "wanted rows after the header"),
         (read_triplets, "sent0,sent1,hard_neg\na,b,c\nd,e\n", ":3: wanted 3 sentences"),
         (read_triplets, "sent0,sent1\na,\n", ":2: wanted 2 sentences"),
         (read_triplets, 'sent0,sent1\n"a"b,c\n', ":2: wanted CSV, found"),
-        (read_triplets, "sent0,sent1\na,b\na,\udcff\n", ":3: wanted UTF-8, found"),
-        (read_labelled, "", "wanted labelled pairs"),
         (read_labelled, "4\t4\ta\tb\n", ":1: wanted a label from 1 to 3, found '4'"),
-        (read_labelled, "1\ta\tb\n", ":1: wanted 4 fields, found 3"),
         (
             read_labelled,
             HEADER + "train\tSNLI\tx\ta\tb\t-\n",
-            ":2: wanted one of contradiction",
+            ":2: wanted one of contr",
         ),
         (read_labelled, HEADER, "wanted labelled pairs"),
     ],
 )
 def test_other_files_are_refused_by_line(read, text, why, tmp_path):
-    (tmp_path / "nli.csv").write_text(text, encoding="utf-8", errors="surrogateescape")
+    (tmp_path / "nli.csv").write_text(text)
     with pytest.raises(DataError, match=why):
         read(tmp_path / "nli.csv")
 
@@ -190,68 +186,33 @@ def test_an_epoch_takes_every_example_once(count, size, seed, epoch):
     assert all(len(batch) == size for batch in taken[:-1])
 
 
-OTHER_ENCODINGS = {
-    "latin-1": "one\ncaf\xe9\n".encode("latin-1"),
-    "a mark of UTF-16": "one\ncafe\n".encode("utf-16"),
-    "UTF-16 without a mark": "one\ncafe\n".encode("utf-16-le"),
-    "UTF-16 of the other order": "one\ncafe\n".encode("utf-16-be"),
-    "UTF-32": "one\ncafe\n".encode("utf-32-le"),
-    "Shift-JIS": "one\n\u732b\n".encode("shift-jis"),
-    "a letter that is cut": b"one\ncaf\xc3",
-}
+# A text of one's own
 
 
-@pytest.mark.parametrize("content", OTHER_ENCODINGS.values(), ids=OTHER_ENCODINGS)
-@pytest.mark.parametrize("open_file", ["text", "triplets", "labelled"])
-def test_an_own_file_in_another_encoding_is_to_be_saved_as_utf_8(
-    tmp_path, content, open_file
-):
-    """The remedy is not that of a published file, whatever the file is opened for."""
-    path = tmp_path / "mine.txt"
-    if open_file == "text":
-        path.write_bytes(content)
-    elif open_file == "triplets":
-        path.write_bytes(b"sent0,sent1\na,b\na," + content)
-    else:
-        path.write_bytes(b"1\t1\ta\t" + content)
-    opening = {
-        "text": lambda: open_text(str(path), {}, NOWHERE),
-        "triplets": lambda: open_triplets(str(path), NOWHERE),
-        "labelled": lambda: open_labelled_pairs(str(path), NOWHERE),
-    }
-    with pytest.raises(DataError, match=r"mine\.txt:\d: wanted .*, found .*; ") as no:
-        opening[open_file]()
-    assert "published" not in str(no.value)
+def opened_text(path, content, *count):
+    path.write_bytes(content)
+    return open_text(str(path), {}, NOWHERE, *count)
 
 
 @pytest.mark.parametrize(
     ("content", "complaint"),
     [
         (b"one\rtwo\rthree\r", r"mine\.txt:1: wanted lines that end with LF or CRLF"),
-        (
-            b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n",
-            r"mine\.txt: wanted the file itself, found a git-lfs pointer",
-        ),
         (b"\n  \n", r"mine\.txt: wanted some sentences, found 0"),
+        (b"one\ncaf\xe9\n", r"mine\.txt:2: wanted UTF-8, found .*; (?!.*published)"),
+        ("one\n".encode("utf-16"), r"mine\.txt:\d: wanted .*, found .*; "),
     ],
 )
 def test_an_own_text_of_other_lines_is_refused(content, complaint, tmp_path):
-    file = tmp_path / "mine.txt"
-    file.write_bytes(content)
     with pytest.raises(DataError, match=complaint):
-        open_text(str(file), {}, NOWHERE)
-    file.write_bytes(b"one\r\ntwo\r\n")
-    found = open_text(str(file), {}, NOWHERE)
+        opened_text(tmp_path / "mine.txt", content)
+
+
+def test_an_own_text_is_its_lines(tmp_path):
+    file, content = tmp_path / "mine.txt", b"one\r\ntwo\r\n"
+    found = opened_text(file, content)
     assert found.content == (("one", "two"),)
     assert found.digest == text_digest(["one", "two"])
-    assert open_text(str(file), {}, NOWHERE, 1).content == (("one",),)
+    assert opened_text(file, content, 1).content == (("one",),)
     with pytest.raises(DataError, match="wanted 5 sentences, found 2"):
-        open_text(str(file), {}, NOWHERE, 5)
-
-
-def test_a_registered_file_that_is_another_is_to_be_got_again(tmp_path):
-    folder = tmp_path / "nli" / "snli_18k"
-    folder.mkdir(parents=True)
-    (folder / "train.csv").write_bytes(b"1\t1\ta\tcaf\xe9\n")
-    with pytest.raises(DataError, match="get it again"):
-        open_labelled_pairs("snli-18k", Places(tmp_path, tmp_path))
+        opened_text(file, content, 5)

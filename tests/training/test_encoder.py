@@ -60,16 +60,6 @@ def test_in_evaluation_the_vectors_are_those_of_the_encoder(
         assert relative_gap(found, pooling(encoding)) <= ROUNDING
 
 
-def test_texts_are_cut_in_training_alone(open_training_encoder):
-    encoder = open_training_encoder(max_length=6)
-    long = "the cat sat on the mat and the dog sat on the cat"
-    assert len(encoder.tokenizer([long])[0]) == 6
-    assert (
-        np.abs(encoder.embed([long]) - encoder.embed(["the cat sat on the"])).max()
-        > 1e-3
-    )
-
-
 @pytest.mark.parametrize(
     "kind", rest_slow(sorted(PACKED_ARCHITECTURES & set(tiny_models.KINDS)), "bert")
 )

@@ -145,12 +145,6 @@ def training(opened, folder):
         (Contrastive, PAIRS, {"temperature": 0.0}, "wanted a temperature above 0"),
         (
             Contrastive,
-            PAIRS,
-            {"masked_words": -1.0},
-            "a weight of masked words of 0 or more",
-        ),
-        (
-            Contrastive,
             TRIPLETS,
             {"objective": "nt-xent"},
             "no place for hard negatives",
@@ -181,14 +175,6 @@ def training(opened, folder):
 def test_impossible_settings_are_refused(kind, data, settings, why, training):
     with pytest.raises(UsageError, match=why):
         training(kind, data, **settings)
-
-
-def test_masked_words_need_a_weight_and_a_head(opened):
-    setup = Setup()
-    with pytest.raises(UsageError, match="a weight above 0 and a head"):
-        ContrastiveTraining(
-            Contrastive(setup, masked_words=0.1), opened(setup), PAIRS, 0
-        )
 
 
 # A step

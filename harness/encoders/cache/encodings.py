@@ -55,11 +55,6 @@ class CacheShard(TensorFile):
     """The encodings of a batch of sentences, and what they cost."""
 
     @property
-    def key(self) -> str | None:
-        """The key of the encoder that it is of."""
-        return self.metadata.get("key")
-
-    @property
     def rows(self) -> int:
         """The number of its sentences."""
         return int(self.tensors[KEYS_TENSOR]["shape"][0])
@@ -77,24 +72,6 @@ class CacheShard(TensorFile):
     def seconds(self) -> float:
         """The measured seconds of encoding its sentences."""
         return float(self.metadata["seconds"])
-
-    @property
-    def characters(self) -> int:
-        """The characters of its sentences; an estimate where it does not state them."""
-        stated_count = self.metadata.get("letters")
-        if stated_count is None:
-            return self.rows * SENTENCE_CHARACTERS
-        return int(stated_count)
-
-    @property
-    def encoder_facts(self) -> str | None:
-        """How its sentences were encoded, as JSON; None for an encoder that has one way only."""
-        return self.metadata.get("how")
-
-    @property
-    def versions(self) -> str:
-        """The versions of the libraries that encoded its sentences, as JSON."""
-        return self.metadata["versions"]
 
 
 @dataclass(frozen=True)
@@ -148,7 +125,7 @@ class EncoderCache:
     def _admit(self, path: Path) -> None:
         """Take a file into the cache, if it is a whole shard of this encoder."""
         shard = CacheShard.parse(path)
-        if shard is None or shard.key != self.folder.name:
+        if shard is None or shard.metadata.get("key") != self.folder.name:
             return
         keys = shard.read(KEYS_TENSOR)
         if keys is None:
@@ -214,9 +191,9 @@ class EncoderCache:
         for shard_index, count in sorted(texts_of_shard.items()):
             shard = self.shards[shard_index]
             seconds += count * (shard.seconds / max(1, shard.rows))
-            distinct_versions.add(shard.versions)
-            if shard.encoder_facts:
-                distinct_facts.add(shard.encoder_facts)
+            distinct_versions.add(shard.metadata["versions"])
+            if "how" in shard.metadata:
+                distinct_facts.add(shard.metadata["how"])
         versions: dict[str, set[str]] = {}
         for versions_json in distinct_versions:
             for library, version in parse_json(versions_json).items():
@@ -232,7 +209,12 @@ class EncoderCache:
     def rate(self) -> float | None:
         """Characters a second that this encoder took here; None if it never ran."""
         seconds = sum(shard.seconds for shard in self.shards)
-        characters = sum(shard.characters for shard in self.shards)
+        characters = 0
+        for shard in self.shards:
+            estimate = (
+                shard.rows * SENTENCE_CHARACTERS
+            )  # shards of old state no letters
+            characters += int(shard.metadata.get("letters", estimate))
         return characters / seconds if seconds else None
 
     # Reading

@@ -20,7 +20,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 from transformers import MODEL_MAPPING, AutoConfig
 from transformers.utils import logging as transformers_logging
 
@@ -32,7 +31,6 @@ from harness.encoders.architectures import (
     REFUSED_ARCHITECTURES,
     WITHOUT_PADDING,
 )
-from harness.encoders.checkpoint_settings import CONFIG_FILE, read_settings
 from harness.encoders.config import GOLDEN_SENTENCE
 from harness.encoders.kernels.padded import PaddedKernel
 from harness.encoders.kernels.tokenizing import (
@@ -50,22 +48,6 @@ UNUSED_TENSORS = re.compile(
     r"|^(cls|classifier|score|mlp|qa_outputs|qa_classifier|lm_head|lm_loss|mlm|pooler|predictions)\b"
     r"|^(discriminator_predictions|generator_predictions|generator_lm_head|pred_layer|sop_classifier)\b"
     r"|^(lm_predictions|mask_predictions|vocab_(transform|layer_norm|projector)|final_logits_bias)\b"
-)
-
-# The settings that make a model large.
-LAYER_SETTINGS = frozenset({"n_layer", "n_layers", "num_hidden_layers", "num_layers"})
-WIDTH_SETTINGS = frozenset(
-    {
-        "d_ff",
-        "d_model",
-        "dim",
-        "embedding_size",
-        "hidden_dim",
-        "hidden_size",
-        "intermediate_size",
-        "n_embd",
-        "vocab_size",
-    }
 )
 
 # Shares of the largest coordinate. Sums in another order differ by 1e-6 in deep models;
@@ -114,7 +96,11 @@ def open_checkpoint(
         model, missing = _load_model(name, folder, tensors)
         tokenizer = open_tokenizer(name, folder, max_length, rebuilt=rebuilt)
         raw_tokenizer = tokenizer.tokenizer
-        runs_encoder_alone = _runs_encoder_alone(model)
+        # The encoder of a model that has a decoder, or whose checkpoint was saved without.
+        class_names = model.config.architectures or ()
+        runs_encoder_alone = model.config.is_encoder_decoder or any(
+            class_name.endswith("EncoderModel") for class_name in class_names
+        )
         encoder = model.get_encoder() if runs_encoder_alone else model
         [golden_ids] = tokenizer([GOLDEN_SENTENCE])
         kernel = PaddedKernel(
@@ -173,7 +159,6 @@ def _load_model(
         raise DataError(
             f"{name}: {folder} holds a {config.model_type} model: {refusal}"
         )
-    _require_size(folder, tensors)
     config.return_dict = True  # a setting of the caller
     if getattr(config, "attention_type", None) == "block_sparse":
         # BigBird's attention over blocks that are drawn at random. The model changes to
@@ -194,34 +179,12 @@ def _load_model(
     weights = model.state_dict()
     for name, tensor in tensors.items():
         # A checkpoint with heads has the name of its encoder before each name.
-        weight = weights.get(name, weights.get(name.partition(".")[2]))
-        is_real = weight is not None and weight.is_floating_point()
-        if is_real and not tensor.is_floating_point():
+        weight = weights.get(name, weights.get(name.partition(".")[2], tensor))
+        if weight.is_floating_point() and not tensor.is_floating_point():
             raise ValueError(
                 f"{tensor.dtype} as the weights {name}, which are real numbers"
             )
     return model.eval(), loading["missing_keys"]
-
-
-def _require_size(folder: Path, tensors: Mapping[str, Any]) -> None:
-    """Refuse settings that ask for a larger model than the weights are of.
-
-    Transformers would make it before it looks at the weights, and take all memory.
-    """
-    numbers = sum(tensor.numel() for tensor in tensors.values())
-    file = folder / CONFIG_FILE
-    for setting, value in read_settings(file).items():
-        if setting in LAYER_SETTINGS:
-            limit, content = len(tensors), "tensors"
-        elif setting in WIDTH_SETTINGS:
-            limit, content = numbers, "numbers"
-        else:
-            continue
-        if isinstance(value, int) and value > limit:
-            raise DataError(
-                f"{file}: {setting} = {value}, but the weights have {limit} {content}; fetch it "
-                "again"
-            )
 
 
 def model_with_weights(
@@ -242,17 +205,6 @@ def model_with_weights(
     )
 
 
-def _runs_encoder_alone(model: Any) -> bool:
-    """Whether the encoder of an encoder-decoder model is run, and not the model as a whole.
-
-    It is where the model has a decoder, and where its checkpoint was saved without one.
-    """
-    if model.config.is_encoder_decoder:
-        return True
-    class_names = model.config.architectures or ()
-    return any(class_name.endswith("EncoderModel") for class_name in class_names)
-
-
 def _has_pooler(name: str, model: Any, encoder: Any, missing: Collection[str]) -> bool:
     """Whether the checkpoint holds the pooler; refuses one that lacks any other encoder weight.
 
@@ -260,11 +212,13 @@ def _has_pooler(name: str, model: Any, encoder: Any, missing: Collection[str]) -
     not run may be absent, as from the encoder half of T5. `missing` names the weights of
     the model that the checkpoint lacks.
     """
-    encoder_weights = {id(weight) for weight in encoder.parameters()}
-    missing_in_encoder = set(missing)
-    for weight_name, weight in model.named_parameters(remove_duplicate=False):
-        if id(weight) not in encoder_weights:
-            missing_in_encoder.discard(weight_name)
+    run = {id(weight) for weight in encoder.parameters()}
+    not_run = {
+        weight_name
+        for weight_name, weight in model.named_parameters(remove_duplicate=False)
+        if id(weight) not in run
+    }
+    missing_in_encoder = set(missing) - not_run
     refused = sorted(
         weight_name
         for weight_name in missing_in_encoder
@@ -334,30 +288,22 @@ def _summary_position(
     In a causal model it is the last token, which alone has seen all others; in any
     other model it is the CLS token that the tokenizer adds.
     """
-    if _is_causal(kernel, golden_ids):
+    prefix = _prefix(golden_ids)
+    last_of_prefix = []  # the state of its last token in the whole text, and without the rest
+    for ids in (golden_ids, prefix):
+        states, _, _ = kernel.states([ids])
+        last_of_prefix.append(states[-1][0, len(prefix) - 1].float())
+    in_text, alone = last_of_prefix
+    largest_coordinate = float(in_text.abs().max())
+    gap = float((in_text - alone).abs().max())
+    is_causal = gap <= LARGEST_ROUNDING * max(1.0, largest_coordinate)
+    if is_causal:
         return -1
     if golden_ids[0] == cls_id:
         return 0
     if golden_ids[-1] == cls_id:
         return -1
     return None
-
-
-def _is_causal(kernel: PaddedKernel, ids: Sequence[int]) -> bool:
-    """Whether the state of a token is the same without the tokens after it."""
-    prefix = _prefix(ids)
-    last_token = len(prefix) - 1
-    state_in_text = _last_layer(kernel, ids)[last_token]
-    state_in_prefix = _last_layer(kernel, prefix)[last_token]
-    largest_coordinate = float(state_in_text.abs().max())
-    gap = float((state_in_text - state_in_prefix).abs().max())
-    return gap <= LARGEST_ROUNDING * max(1.0, largest_coordinate)
-
-
-def _last_layer(kernel: PaddedKernel, ids: Sequence[int]) -> Float32[Tensor, "T D"]:
-    """The states of a sentence's tokens in the last layer."""
-    states, _, _ = kernel.states([ids])
-    return states[-1][0].float()
 
 
 def _sees_padding(kernel: PaddedKernel, ids: Sequence[int]) -> bool:

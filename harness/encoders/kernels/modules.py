@@ -60,8 +60,20 @@ def under_modules(
     skipped_tokens = 0
     if prompt and not modules.pooling.get("include_prompt", True):
         skipped_tokens = tokenizer.prompt_length(prompt)
+    layers: list[nn.Module] = []
     with opening(encoder.name, modules.folder):
-        layers = _load_modules(modules, encoder.dimensions)
+        for entry in modules.entries[1:]:
+            module_class: Any = import_from_string(entry.class_path)
+            if entry.kind == POOLING and modules.other_mode:
+                module = module_class(encoder.dimensions, modules.other_mode)
+            else:
+                # The library refuses weights that are missing or left over.
+                module = module_class.load(
+                    str(modules.folder),
+                    subfolder=entry.subfolder,
+                    local_files_only=True,
+                )
+            layers.append(module.eval().float())
 
     kernel: Kernel
     choice = encoder.choice
@@ -87,24 +99,6 @@ def under_modules(
         prompt=prompt,
         multiplications=multiplications(encoder.depth, encoder.dimensions),
     )
-
-
-def _load_modules(modules: Modules, width: int) -> list[nn.Module]:
-    """The modules after the first one, on the processor and in float32.
-
-    The library refuses weights that are missing or left over.
-    """
-    layers = []
-    for entry in modules.entries[1:]:
-        module_class: Any = import_from_string(entry.class_path)
-        if entry.kind == POOLING and modules.other_mode:
-            module = module_class(width, pooling_mode=modules.other_mode)
-        else:
-            module = module_class.load(
-                str(modules.folder), subfolder=entry.subfolder, local_files_only=True
-            )
-        layers.append(module.eval().float())
-    return layers
 
 
 def _vectors(
@@ -184,13 +178,11 @@ class LibraryEncoder:
         key: The digest of everything that changes its vectors.
         model: The model, in float32 and on the processor.
         prompt: The text that is put before each sentence.
-        multiplications: The multiplications that a token takes, roughly.
     """
 
     key: str
     model: SentenceTransformer = field(repr=False)
     prompt: str
-    multiplications: int = 1
 
     facts: ClassVar[Mapping[str, object]] = {}
 
@@ -222,9 +214,9 @@ def open_library_encoder(
             trust_remote_code=False,
         )
         encoder = LibraryEncoder(key, model.float().eval(), prompt)
-        [vector] = encoder.encode(["one sentence"]).arrays["native"]
+        encoder.encode(["one sentence"])
     if not all(torch.isfinite(weights).all() for weights in model.parameters()):
         raise DataError(
             f"{modules.folder}: wanted weights of finite numbers, found others; fetch it again"
         )
-    return replace(encoder, multiplications=multiplications(0, len(vector)))
+    return encoder

@@ -26,7 +26,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F  # noqa: N812
 
-from harness.core.arrays import Float, Float32, Int64
+from harness.core.arrays import Float, Int64
 from harness.core.interfaces import Encoding
 from harness.encoders.kernels.padded import PaddedKernel, to_numpy
 
@@ -240,7 +240,7 @@ class PackedKernel:
         order = sorted(range(len(batch)), key=lambda row: len(batch[row]))
         sentences = [batch[row] for row in order]
         sentence_lengths = [len(ids) for ids in sentences]
-        runs = _runs(sentence_lengths)
+        runs = runs_of(sentence_lengths)
         lengths = torch.tensor(sentence_lengths)
         ends = lengths.cumsum(0)
         starts = ends - lengths  # the row of each sentence's first token
@@ -254,22 +254,19 @@ class PackedKernel:
                 states = self._run_layer(layer, states, runs)
                 _write_means(states, runs, mean[:, number])
             first_tokens = states[starts.to(states.device)]
-            last_tokens = states[(ends - 1).to(states.device)]
-            summary = None
+            outputs = {}
             if self.plain_kernel.summary is not None:
-                summary = (
-                    last_tokens if self.plain_kernel.summary == -1 else first_tokens
-                )
-            pooler = None
+                outputs["cls"] = first_tokens
+                if self.plain_kernel.summary == -1:
+                    outputs["cls"] = states[(ends - 1).to(states.device)]
             if self.plain_kernel.has_pooler:
-                pooler = self.model.pooler(first_tokens[:, None])
+                outputs["pooler"] = self.model.pooler(first_tokens[:, None])
         rows = np.argsort(order)  # from the packed batch to the order of `batch`
         return Encoding(
             layers=tuple(range(mean.shape[1])),
             depth=mean.shape[1] - 1,
             mean=to_numpy(mean)[rows],
-            cls=_rows_or_none(summary, rows),
-            pooler=_rows_or_none(pooler, rows),
+            **{name: to_numpy(output)[rows] for name, output in outputs.items()},
         )
 
     def _embed(
@@ -327,7 +324,7 @@ class PackedKernel:
         heads_side_by_side.copy_(attended.transpose(1, 2))
 
 
-def _runs(lengths: Sequence[int]) -> list[Run]:
+def runs_of(lengths: Sequence[int]) -> list[Run]:
     """The runs of sentences of equal length; `lengths` are in the order of the batch."""
     runs = []
     start = 0
@@ -365,13 +362,6 @@ def _write_means(
         row += run.sentences
 
 
-def _rows_or_none(
-    states: Float[Tensor, "N D"] | None, rows: np.ndarray
-) -> Float32[np.ndarray, "N D"] | None:
-    """Some rows of an output of the pass, in this order."""
-    return None if states is None else to_numpy(states)[rows]
-
-
 # oneDNN
 
 
@@ -382,18 +372,13 @@ def has_onednn(model: Any) -> bool:
     processor may lack products of bfloat16.
     """
     weight = next(model.parameters())
-    if weight.device.type != "cpu":
-        return False
-    if not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
-        return False
     operations = torch.ops.mkldnn
-    for name in (
-        "_linear_pointwise",
-        "_reorder_linear_weight",
-        "_is_mkldnn_bf16_supported",
-    ):
-        if not hasattr(operations, name):
-            return False
+    names = ("_linear_pointwise", "_reorder_linear_weight", "_is_mkldnn_bf16_supported")
+    is_built = torch.backends.mkldnn.is_available() and all(  # type: ignore[no-untyped-call]
+        hasattr(operations, name) for name in names
+    )
+    if not is_built or weight.device.type != "cpu":
+        return False
     if weight.dtype == torch.bfloat16:
         return bool(operations._is_mkldnn_bf16_supported())
     return bool(weight.dtype == torch.float32)
