@@ -1,21 +1,17 @@
-"""The base classes of the configurations of encoders.
+"""The base class of the configurations of encoders.
 
 A configuration is a frozen dataclass, cheap to make: its `identify` digests the files of
-the encoder without torch, and its `load` reads them. `BaseConfig` is for encoders with
-files of their own, `DerivedConfig` for those that read the files of another encoder in a
-different way.
+the encoder without torch, and its `load` reads them.
 """
 
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass, field, replace
-from operator import attrgetter
 from typing import Any, TypeVar
 
 from harness.core.errors import UsageError
 from harness.core.hardware import FLOAT32, Hardware
 from harness.core.identity import NOT_IN_IDENTITY
-from harness.core.interfaces import EncoderConfig
 
 # A sentence that shows how a tokenizer treats case, accents, a clitic, digits, currency,
 # a dash, scripts, an emoji, and a rare word that it splits.
@@ -25,7 +21,6 @@ GOLDEN_SENTENCE = (
 )
 
 Base = TypeVar("Base", bound="BaseConfig")
-Derived = TypeVar("Derived", bound="DerivedConfig")
 
 
 @dataclass(frozen=True)
@@ -77,32 +72,3 @@ class BaseConfig:
                 f"{self.name}: this encoder runs in float32 alone, not in {hardware.dtype}"
             )
         return self
-
-
-@dataclass(frozen=True)
-class DerivedConfig:
-    """An encoder's files under another reading: name, source and licence are the encoder's.
-
-    Args:
-        of: The encoder whose files are read.
-    """
-
-    of: EncoderConfig
-
-    name = property(attrgetter("of.name"))  # `minilm` of `minilm.native`
-    trained_on = property(attrgetter("of.trained_on"))
-    cite = property(attrgetter("of.cite"))
-    licence = property(attrgetter("of.licence"))
-    source = property(attrgetter("of.source"))
-
-    def member(self: Derived, seed: int) -> Derived:
-        """This reading, of the member of a trained family that belongs to a seed."""
-        return replace(self, of=self.of.member(seed))
-
-    def with_max_length(self: Derived, max_length: int) -> Derived:
-        """This reading, with texts cut at `max_length` tokens."""
-        return replace(self, of=self.of.with_max_length(max_length))
-
-    def on(self: Derived, hardware: Hardware) -> Derived:
-        """This reading, on the device and in the precision of `hardware`."""
-        return replace(self, of=self.of.on(hardware))

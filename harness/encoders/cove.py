@@ -79,32 +79,28 @@ class CoveConfig(BaseConfig):
 
     def load(self, path: Path, cache: Path) -> CoveEncoder:
         """The encoder, ready. Raises DataError for weights of another network."""
+        from safetensors.torch import load_file
+        from torch import nn
+
         config, vectors = self.static(path)
         static = config.load(vectors, cache)
-        lstm = read_lstm(path, static.vectors.shape[1], cache)
-        return CoveEncoder(self.identify(path).key, static, lstm)
-
-
-def read_lstm(path: Path, size: int, cache: Path) -> nn.LSTM:
-    """The LSTM of a file of weights, over vectors of this size."""
-    from safetensors.torch import load_file
-    from torch import nn
-
-    tensors = load_file(convert_once(cache, path, unpickle))
-    state = {}
-    for name, tensor in tensors.items():
-        # Of the authors' module the LSTM is `rnn`, and their file is of the LSTM alone.
-        state[name.removeprefix("rnn.")] = tensor.float()
-    try:
-        hidden = state["weight_hh_l0"].shape[1]
-        lstm = nn.LSTM(size, hidden, LSTM_LAYERS, bidirectional=True, batch_first=True)
-        lstm.load_state_dict(state)
-    except (LookupError, RuntimeError) as error:
-        raise DataError(
-            f"{path}: wanted a bidirectional LSTM of {LSTM_LAYERS} layers over vectors of {size} "
-            "numbers, found other tensors; take CoVe's weights and GloVe's vectors"
-        ) from error
-    return lstm.eval()
+        size = static.vectors.shape[1]
+        state = {}
+        for name, tensor in load_file(convert_once(cache, path, unpickle)).items():
+            # Of the authors' module the LSTM is `rnn`, and their file is of the LSTM alone.
+            state[name.removeprefix("rnn.")] = tensor.float()
+        try:
+            hidden = state["weight_hh_l0"].shape[1]
+            lstm = nn.LSTM(
+                size, hidden, LSTM_LAYERS, bidirectional=True, batch_first=True
+            )
+            lstm.load_state_dict(state)
+        except (LookupError, RuntimeError) as error:
+            raise DataError(
+                f"{path}: wanted a bidirectional LSTM of {LSTM_LAYERS} layers over vectors of "
+                f"{size} numbers, found other tensors; take CoVe's weights and GloVe's vectors"
+            ) from error
+        return CoveEncoder(self.identify(path).key, static, lstm.eval())
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from pathlib import Path
+from typing import TypeVar
 
 from harness.core.digests import digest_of, digest_of_files, sha256_of
 from harness.core.errors import HarnessError, UsageError
-from harness.core.hardware import FLOAT32, precision_of
+from harness.core.hardware import FLOAT32, Hardware, precision_of
 from harness.core.interfaces import Encoder, EncoderConfig, Identity
 from harness.encoders.checkpoint import (
     MODULES_FILE,
@@ -22,7 +24,6 @@ from harness.encoders.checkpoint import (
     require_weights,
     weights_files,
 )
-from harness.encoders.config import DerivedConfig
 from harness.encoders.modules import Modules, read_modules
 from harness.encoders.subword_vectors import SubwordConfig
 from harness.encoders.transformer import TransformerConfig
@@ -30,6 +31,8 @@ from harness.encoders.weights import parameter_count
 
 # Part of the key of every vector: change it with any change that moves one.
 NATIVE_VERSION = "2: float32; modules of sentence-transformers 6"
+
+Native = TypeVar("Native", bound="NativeConfig")
 
 
 @dataclass(frozen=True)
@@ -66,7 +69,7 @@ class PromptedConfig(TransformerConfig):
 
 
 @dataclass(frozen=True)
-class NativeConfig(DerivedConfig):
+class NativeConfig:
     """An encoder under the modules of its sentence-transformers folder.
 
     Args:
@@ -80,7 +83,27 @@ class NativeConfig(DerivedConfig):
         'minilm'
     """
 
+    of: EncoderConfig
     prompt: str = ""
+
+    # Of the encoder: its name is `minilm` in `minilm.native`.
+    name = property(attrgetter("of.name"))
+    trained_on = property(attrgetter("of.trained_on"))
+    cite = property(attrgetter("of.cite"))
+    licence = property(attrgetter("of.licence"))
+    source = property(attrgetter("of.source"))
+
+    def member(self: Native, seed: int) -> Native:
+        """These modules, of the member of a trained family that belongs to a seed."""
+        return replace(self, of=self.of.member(seed))
+
+    def with_max_length(self: Native, max_length: int) -> Native:
+        """These modules, with texts cut at `max_length` tokens."""
+        return replace(self, of=self.of.with_max_length(max_length))
+
+    def on(self: Native, hardware: Hardware) -> Native:
+        """These modules, on the device and in the precision of `hardware`."""
+        return replace(self, of=self.of.on(hardware))
 
     def identify(self, path: Path) -> Identity:
         """The key and digests of a folder, with the prompt."""
@@ -160,7 +183,7 @@ def bypass_note(
         poolings: The names of poolings.
         remedy: The end of the note; None recommends `native`.
     """
-    if isinstance(config, DerivedConfig) or not (path / MODULES_FILE).is_file():
+    if isinstance(config, NativeConfig) or not (path / MODULES_FILE).is_file():
         return ""
     try:
         modules = read_modules(config.name, path)

@@ -281,7 +281,6 @@ class TransformerEncoder:
             choice=replace(PLAIN, tokens=DROPOUT_TOKENS),
         )
 
-
     def _batches(self, texts: Sequence[str]) -> Iterator[TokenisedBatch]:
         """The texts in batches, the longest first; DataError for a text without tokens.
 

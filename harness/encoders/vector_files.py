@@ -49,7 +49,6 @@ UNREADABLE_ARRAYS = (
     SafetensorError,
 )
 ARRAY_SUFFIXES = (".npz", ".safetensors")
-BLANKS = " \t\r\n"
 
 
 def read_vectors(path: Path) -> WordTable:
@@ -126,12 +125,6 @@ def _read_arrays(path: Path) -> WordTable:
             f"pickled, found {type(error).__name__}: {error}; save it again, or name the folder "
             "of a model"
         ) from error
-    for word in words:
-        if word.strip(BLANKS) not in ("", word):
-            raise DataError(
-                f"{path}: wanted words without blanks around them, found {word!r}; save "
-                "word.strip() of each"
-            )
     with np.errstate(over="ignore"):  # infinity is refused by `read_vectors`
         return words, vectors.astype(np.float32, copy=False)
 
@@ -181,7 +174,7 @@ def _read_text(path: Path, file: BufferedIOBase) -> WordTable:
         # A line of more numbers than the first one, or of another layout.
         last_part = word.replace("\t", " ").rpartition(" ")
         is_longer = last_part[1] and _numbers([last_part[2].encode()]) is not None
-        if vector is None or is_longer or word != word.strip(BLANKS):
+        if vector is None or is_longer:
             found = line.decode()[:60]
             raise DataError(
                 f"{path}:{line_number}: wanted a word, a blank and {dimensions or 'some'} numbers, "

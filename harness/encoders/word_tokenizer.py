@@ -61,7 +61,18 @@ class Tokeniser:
             text = text.lower()
         if self.split in TOKEN_PATTERNS:
             return TOKEN_PATTERNS[self.split].findall(text)
-        return _penn_words(text) if self.split == "penn" else _nltk_words(text)
+        from nltk.tokenize import NLTKWordTokenizer
+
+        tokens = NLTKWordTokenizer().tokenize(text)
+        if self.split == "penn":  # with " for the quotation marks that it tells apart
+            return ['"' if token in ("``", "''") else token for token in tokens]
+        # Split at hyphens, with `not` for `n't`: the rule of Ethayarajh's uSIF code
+        # (2018), which Yokoi et al.'s (2024) follows; but a text is not split into
+        # sentences first, which needs NLTK's data files.
+        words: list[str] = []
+        for token in tokens:
+            words.extend(NEGATION.sub("not", token).split("-"))
+        return words
 
     def row(self, word: str, vocabulary: Mapping[str, int]) -> int | None:
         """The row of a word, STOP_WORD for a stop word, None for one without a row."""
@@ -94,28 +105,6 @@ class Tokeniser:
             if row is not None:
                 rows.append(row)
         return rows, word_count
-
-
-def _nltk_words(text: str) -> list[str]:
-    """The words of NLTK's tokenizer, split at hyphens, with `not` for `n't`.
-
-    The rule of Ethayarajh's uSIF code (2018), which Yokoi et al.'s (2024) follows; but a
-    text is not split into sentences first, which needs NLTK's data files.
-    """
-    from nltk.tokenize import NLTKWordTokenizer
-
-    words: list[str] = []
-    for token in NLTKWordTokenizer().tokenize(text):
-        words.extend(NEGATION.sub("not", token).split("-"))
-    return words
-
-
-def _penn_words(text: str) -> list[str]:
-    """The words of NLTK's tokenizer, with " for the quotation marks that it tells apart."""
-    from nltk.tokenize import NLTKWordTokenizer
-
-    tokens = NLTKWordTokenizer().tokenize(text)
-    return ['"' if token in ("``", "''") else token for token in tokens]
 
 
 # The rule for networks that read words as they are in running text.

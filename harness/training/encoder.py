@@ -14,7 +14,7 @@ import math
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain, groupby
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
@@ -184,24 +184,12 @@ def _self_attention(
     return torch.cat(outputs)
 
 
-def token_means(
-    states: Float[Tensor, "T D"], runs: Sequence[Run]
-) -> Float[Tensor, "N D"]:
-    """The mean over each sentence's tokens."""
-    means = []
-    parts = torch.split(states, [run.sentences * run.length for run in runs])
-    for run, part in zip(runs, parts, strict=True):
-        means.append(part.view(run.sentences, run.length, -1).mean(dim=1))
-    return torch.cat(means)
-
-
 # The encoder
 
 HeadUse = Literal["none", "train", "keep"]
 Precision = Literal["float32", "bfloat16"]
 
 PACKED_ARCHITECTURES = frozenset({"bert", "roberta", "xlm-roberta", "camembert"})
-LENGTH_STEP = 8  # the sentences of a padded chunk differ by fewer tokens
 HEAD_STD = 0.02  # standard deviation of the weights of a new head, as in BERT
 EMBED_BATCH = 256  # sentences that are encoded at a time without a gradient
 
@@ -296,8 +284,7 @@ class SentenceEncoder(nn.Module):
         order = np.argsort([len(ids) for ids in token_ids], kind="stable")
         self.noise.restart(self.setup.device)
         with self.autocast():
-            chunks = self._length_chunks([token_ids[row] for row in order])
-            z = torch.cat([self._pooled(chunk) for chunk in chunks])
+            z = self._pooled([token_ids[row] for row in order])
             # A head for training only is left out in evaluation.
             if self.head is not None and (self.training or self.setup.head == "keep"):
                 z = self.head(z)
@@ -352,16 +339,6 @@ class SentenceEncoder(nn.Module):
             return None
         return _projection(nn.Linear(self.size, self.size), rng)
 
-    def _length_chunks(self, token_ids: TokenIds) -> list[TokenIds]:
-        """Sentences of ascending length in chunks, one for each forward pass.
-
-        Only padded passes on a CPU take more than one chunk, to keep their padding short.
-        """
-        if self.packs or self.setup.device != "cpu":
-            return [token_ids]
-        groups = groupby(token_ids, lambda ids: math.ceil(len(ids) / LENGTH_STEP))
-        return [list(group) for _, group in groups]
-
     def _states(
         self, token_ids: TokenIds, layers: Sequence[int]
     ) -> dict[int, Float[Tensor, "T D"]]:
@@ -372,12 +349,20 @@ class SentenceEncoder(nn.Module):
         return {layer: states[layer][mask] for layer in layers}
 
     def _pooled(self, token_ids: TokenIds) -> Float[Tensor, "n D"]:
-        """The pooled vectors of a chunk of sentences."""
+        """The pooled vectors of sentences of ascending length."""
         if isinstance(self.setup.pooling, Mean):
             states = self._states(token_ids, self.layers)
             runs = runs_of([len(ids) for ids in token_ids])
-            means = [token_means(states[layer], runs) for layer in self.layers]
-            return torch.stack(means).mean(dim=0)
+            token_counts = [run.sentences * run.length for run in runs]
+            layer_means = []
+            for layer in self.layers:
+                means = []
+                parts = torch.split(states[layer], token_counts)
+                for run, part in zip(runs, parts, strict=True):
+                    tokens = part.view(run.sentences, run.length, -1)
+                    means.append(tokens.mean(dim=1))
+                layer_means.append(torch.cat(means))
+            return torch.stack(layer_means).mean(dim=0)
         lengths = np.array([len(ids) for ids in token_ids])
         ends = np.cumsum(lengths)
         summary_rows = ends - 1 if self.summary == -1 else ends - lengths

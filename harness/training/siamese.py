@@ -166,8 +166,15 @@ class SiameseTraining:
         modules: dict[str, nn.Module] = {"encoder": encoder}
         self.classifier: nn.Linear | None = None
         if has_labels:
+            # Initialised as `nn.Linear` is, from a generator of its own.
             rng = np.random.default_rng((seed, 4))
-            classifier = _new_classifier(3 * encoder.size, rng)
+            inputs = 3 * encoder.size
+            classifier = nn.Linear(inputs, len(NLI_LABELS))
+            bound = 1 / math.sqrt(inputs)
+            with torch.no_grad():
+                for parameter in classifier.parameters():
+                    values = rng.uniform(-bound, bound, size=parameter.shape)
+                    parameter.copy_(torch.from_numpy(values.astype(np.float32)))
             self.classifier = classifier.to(settings.setup.device)
             modules["classifier"] = self.classifier
         self.model: nn.Module = nn.ModuleDict(modules)
@@ -184,14 +191,3 @@ class SiameseTraining:
             return F.mse_loss(F.cosine_similarity(u, v), targets)
         weight, bias = self.classifier.weight, self.classifier.bias
         return softmax_nli(u, v, targets, weight, bias)
-
-
-def _new_classifier(inputs: int, rng: np.random.Generator) -> nn.Linear:
-    """A linear layer initialised as `nn.Linear` is, from the given generator."""
-    layer = nn.Linear(inputs, len(NLI_LABELS))
-    bound = 1 / math.sqrt(inputs)
-    with torch.no_grad():
-        for parameter in layer.parameters():
-            values = rng.uniform(-bound, bound, size=parameter.shape).astype(np.float32)
-            parameter.copy_(torch.from_numpy(values))
-    return layer

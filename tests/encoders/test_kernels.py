@@ -192,11 +192,8 @@ def test_a_pass_that_gives_something_else_is_never_taken(load, monkeypatch):
         (True, True, "cpu", "x86_64", Choice("packed", "onednn", 8, 1, CPU_TOKENS)),
         (False, True, "cpu", "AMD64", PLAIN),
         (True, True, "cpu", "aarch64", Choice("packed", "torch", 8, 1, CPU_TOKENS)),
-        (True, False, "cpu", "x86_64", Choice("packed", "torch", 8, 1, CPU_TOKENS)),
-        (False, True, "cpu", "arm64", PLAIN),
         (False, False, "cpu", "x86_64", PLAIN),
         (True, False, "cuda", "x86_64", Choice("packed", "torch", 1, 8, GPU_TOKENS)),
-        (False, False, "cuda", "x86_64", PLAIN),
     ],
 )
 def test_the_pass_follows_from_architecture_and_device(

@@ -217,12 +217,6 @@ def test_a_wrong_mixture_or_layer_is_refused(pooling, message):
         load_registry().parse(f"elmo-small.{pooling}").pooling.hidden_states(2)
 
 
-def test_the_weights_of_layers_are_part_of_the_id():
-    method = load_registry().parse("elmo-small.mix:0.2_1_-3_g0.5")
-    assert method.id == "elmo-small.mix:0.2_1_-3_g0.5"
-    assert "0.2_1_-3_g0.5" in method.identity
-
-
 def without(name):
     return {key: array for key, array in elmo_weights().items() if key != name}
 

@@ -2,7 +2,6 @@
 
 import gzip
 import io
-import zipfile
 from dataclasses import replace
 
 import numpy as np
@@ -40,13 +39,6 @@ def lines(words, vectors):
 def npz_bytes(**arrays):
     file = io.BytesIO()
     np.savez(file, **arrays)
-    return file.getvalue()
-
-
-def zip_bytes(text):
-    file = io.BytesIO()
-    with zipfile.ZipFile(file, "w") as archive:
-        archive.writestr("v.txt", text)
     return file.getvalue()
 
 
@@ -141,24 +133,16 @@ DAMAGED = [
     # A line does not agree with the first one, or with the header.
     ("v.txt", b"a 1 2\nb 1\n", rf"v.txt:2: {LINE} 'b 1"),
     ("v.txt", b"a 1 2\nb 1 2\nc 1 2 3\n", rf"v.txt:3: {LINE} 'c 1 2 3"),
-    ("v.txt", b"a 1 2\nb 1 1_0\n", rf"v.txt:2: {LINE}"),
-    ("v.txt", b"a 1 2\n b 1 2\n", rf"v.txt:2: {LINE} ' b"),
     ("v.txt", b"2 1\na 1 2\nb 1 2\n", r"v.txt:2: wanted a word"),
-    ("v.txt", b"2 3\na 1 2\nb 1 2\n", r"v.txt:2: wanted a word"),
     ("v.txt", b"2 2\na 1 2\n", r"v.txt:1: wanted 2 words, found 1"),
-    ("v.txt", b"3 2\nb 1 2\nc 1 2\n", r"v.txt:1: wanted 3 words, found 2"),
     ("v.txt", b"a 0,5 2\n", rf"v.txt:1: {LINE}"),
     # Something else than one blank is behind the word, or another column before it.
     ("v.txt", b"a\t1 2\nb\t1 2\n", r"v.txt:1: wanted a word"),
-    ("v.txt", b"a\t1\t2\nb\t1\t2\n", r"v.txt:1: wanted a word, a blank and some"),
     ("v.txt", b"a,1 2\nb,1 2\n", f"{NO_WORDS} 'a,1'"),
     ("v.txt", b"2 2\n0 a 1 2\n1 b 1 2\n", f"{NO_WORDS} '0 a'"),
     ("v.txt", b"0.1 0.2\n-0.3 4e-2\n", f"{NO_WORDS} '0.1'"),
     ("v.npz", npz_bytes(words=["0", "1"], vectors=EYE), f"{NO_WORDS} '0'"),
-    ("v.npz", npz_bytes(words=EYE[0], vectors=EYE), f"{NO_WORDS} '1.0'"),
     # Binary files, and text in another encoding than UTF-8.
-    ("v.txt", b"a 1 2\n\xff 1 2\n", UTF_8),
-    ("v.txt", zip_bytes(LINES), UTF_8),
     ("v.vec", b"2 2\n" + BINARY_ROWS, UTF_8),
     ("v.txt", LINES.encode("utf-16"), UTF_8),
     # Numbers that are none, and tables that are no tables.
@@ -174,11 +158,7 @@ DAMAGED = [
         npz_bytes(words=WORDS, vectors=VECTORS[:2]),
         "wanted a vector a word, found 8",
     ),
-    ("v.npz", npz_bytes(words=["a\n", "b"], vectors=EYE), r"around them, found 'a\\n'"),
-    ("v.npz", npz_bytes(words=[b"a", b"\xff"], vectors=EYE), ARRAYS),
-    ("v.npz", b"none of these", ARRAYS),
     ("v.safetensors", save({"embeddings": VECTORS}), f"{ARRAYS}.*'words'"),
-    ("v.safetensors", tensors(np.frombuffer(b"a\r\nb", np.uint8)), r"found 'a\\r'"),
     ("v.safetensors", tensors(np.frombuffer(b"a\nb\n", np.uint8)), "found 3 words"),
     ("v.txt.gz", gzip.compress(LINES.encode())[:-20], "wanted gzip"),
 ]
@@ -290,22 +270,10 @@ def test_a_mean_is_over_the_known_words_with_repetitions(tmp_path_factory, words
     np.testing.assert_array_equal(mean, wanted.astype(np.float32))
 
 
-@pytest.mark.parametrize(
-    ("tokeniser", "text", "counts"),
-    [
-        (AS_WRITTEN, "The cat sat", [3, 2]),
-        (AS_WRITTEN, "", [0, 0]),
-        (PLAIN_TOKENISER, "The cat, sat.", [5, 2]),
-        (SENTENCE_TRANSFORMERS, "and the cat sat", [2, 1]),  # stop words are no words
-    ],
-)
-def test_tokens_are_counted_and_those_that_have_a_vector(
-    tmp_path, tokeniser, text, counts
-):
-    assert encoder(tmp_path, tokeniser).encode(["cat", text]).tokens.tolist() == [
-        [1, 1],
-        counts,
-    ]
+def test_a_stop_word_is_no_word_and_a_text_may_have_none(tmp_path):
+    made = encoder(tmp_path, SENTENCE_TRANSFORMERS)
+    counts = made.encode(["and the cat sat", "cat", ""]).tokens.tolist()
+    assert counts == [[2, 1], [1, 1], [0, 0]]
 
 
 def test_the_cache_keeps_the_counts_of_each_text(tmp_path):

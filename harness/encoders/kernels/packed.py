@@ -251,7 +251,14 @@ class PackedKernel:
             mean = torch.empty(shape, device=states.device)
             _write_means(states, runs, mean[:, 0])
             for number, layer in enumerate(self.layers, start=1):
-                states = self._run_layer(layer, states, runs)
+                attended = torch.empty_like(states)
+                query_key_value = layer.query_key_value(states)
+                for run in runs:
+                    self._attend(query_key_value[run.tokens], run, attended[run.tokens])
+                attended = layer.attention_output.with_sum(attended, states)
+                states = layer.attention_norm(attended)
+                expanded = layer.expand(states)
+                states = layer.norm(layer.contraction.with_sum(expanded, states))
                 _write_means(states, runs, mean[:, number])
             first_tokens = states[starts.to(states.device)]
             outputs = {}
@@ -293,16 +300,6 @@ class PackedKernel:
         # ELECTRA's embeddings may be narrower than its states.
         projection = getattr(self.model, "embeddings_project", None)
         return states if projection is None else projection(states)
-
-    def _run_layer(self, layer: Layer, states: States, runs: Sequence[Run]) -> States:
-        """The states after one layer."""
-        attended = torch.empty_like(states)
-        query_key_value = layer.query_key_value(states)
-        for run in runs:
-            self._attend(query_key_value[run.tokens], run, attended[run.tokens])
-        states = layer.attention_norm(layer.attention_output.with_sum(attended, states))
-        expanded = layer.expand(states)
-        return layer.norm(layer.contraction.with_sum(expanded, states))
 
     def _attend(
         self,
