@@ -10,7 +10,7 @@ import transformers
 from harness.registry import load_registry
 from harness.training.contrastive import Contrastive, ContrastiveTraining
 from harness.training.datasets import read_triplets
-from harness.training.encoder import Setup, open_encoder
+from harness.training.encoder import SentenceEncoder, Setup
 from harness.training.loop import CheckpointPolicy, Schedule, TrainingRun, seeded
 
 BATCH, LENGTH = 64, 32  # those of SimCSE
@@ -31,7 +31,7 @@ def our_steps(name, folder, cache, columns, size, precision, device="cpu"):
     """Train by the harness; yields the loss of each step."""
     setup = Setup(head="none", max_length=LENGTH, precision=precision, device=device)
     settings = Contrastive(setup, size)
-    encoder = open_encoder(name, folder, cache, settings.setup, seed=0)
+    encoder = SentenceEncoder(name, folder, cache, settings.setup, seed=0)
     task = ContrastiveTraining(settings, encoder, columns, seed=0)
     task.batches = lambda step: np.arange(size) + step % BATCHES * size
     run = TrainingRun(task, Schedule(10**6, RATE, decay=0.0), CheckpointPolicy())

@@ -166,11 +166,11 @@ class Recipe(ABC):
         """The encoder to train. Sets the number of torch's threads."""
         import torch
 
-        from harness.training.encoder import open_encoder
+        from harness.training.encoder import SentenceEncoder
 
         if self.threads is not None:
             torch.set_num_threads(self.threads)
-        return open_encoder(
+        return SentenceEncoder(
             self.start_name,
             self.start_folder,
             self.places.cache,

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
@@ -32,7 +32,6 @@ from harness.encoders.checkpoint_settings import maximum_length
 from harness.encoders.kernels.loading import open_checkpoint
 from harness.encoders.kernels.packed import Run, runs_of
 from harness.encoders.kernels.padded import TokenIds, padded_states
-from harness.encoders.kernels.tokenizing import CuttingTokenizer
 from harness.encoders.weights import read_tensors
 from harness.transforms.pooling import CLS, Cls, Mean
 
@@ -228,7 +227,14 @@ class Setup:
 
 
 class SentenceEncoder(nn.Module):
-    """A transformer, a pooling over its hidden states, and a head.
+    """The checkpoint in a folder to train: a transformer, a pooling over its states, and a head.
+
+    Args:
+        name: Its name, for messages.
+        folder: The checkpoint folder.
+        cache: The cache folder, which keeps the safetensors form of pickled weights.
+        setup: How it is trained.
+        seed: Draws the weights of a new head.
 
     Attributes:
         transformer: The model that a checkpoint stores. Its pooler is the head that is
@@ -240,36 +246,36 @@ class SentenceEncoder(nn.Module):
         padding_id: The id of the padding token.
         summary: The index of the summary token, such as [CLS]: 0 for the first token, -1
             for the last; None for an encoder without one.
-        start_sha256: The digest of the weights that it was opened with; empty for a model
-            that was made in memory.
+        start_sha256: The digest of the weights that it was opened with.
     """
 
     def __init__(
-        self,
-        transformer: nn.Module,
-        tokenizer: CuttingTokenizer,
-        reader: CuttingTokenizer,
-        setup: Setup,
-        *,
-        padding_id: int,
-        summary: int | None,
-        rng: np.random.Generator,
-        start_sha256: str = "",
+        self, name: str, folder: Path, cache: Path, setup: Setup, seed: int
     ) -> None:
         super().__init__()
-        if isinstance(setup.pooling, Cls) and summary is None:
-            raise UsageError(f"{tokenizer.name}: {setup.pooling.refusal}")
-        self.transformer = transformer
-        self.tokenizer, self.reader = tokenizer, reader
+        if torch.device(setup.device).type == "cuda" and not torch.cuda.is_available():
+            raise UsageError(
+                f"{name}: wanted to train on {setup.device}, found no CUDA device here"
+            )
+        self.start_sha256 = digest_of_files(weights_files(folder))
+        tensors = read_tensors(folder, cache)
+        length = maximum_length(name, folder, setup.max_length)
+        opened = open_checkpoint(name, folder, tensors, length)
+        self.summary = opened.kernel.summary
+        if isinstance(setup.pooling, Cls) and self.summary is None:
+            raise UsageError(f"{name}: {setup.pooling.refusal}")
+        self.transformer = opened.kernel.model
+        self.padding_id = opened.kernel.padding_id
+        self.tokenizer = opened.tokenizer
+        own_length = maximum_length(name, folder)
+        self.reader = replace(opened.tokenizer, max_length=own_length)
         self.setup = setup
-        self.padding_id, self.summary = padding_id, summary
-        self.start_sha256 = start_sha256
         self.noise = Noise()
-        config: Any = transformer.config
+        config: Any = self.transformer.config
         self.layers: tuple[int, ...] = (config.num_hidden_layers,)
         if isinstance(setup.pooling, Mean):
             self.layers = setup.pooling.hidden_states(config.num_hidden_layers)
-        self.head = self._new_head(rng)
+        self.head = self._new_head(np.random.default_rng((seed, 2)))
         use_dropout(self, setup.dropout, self.noise)
         self.to(setup.device)
         self.packs = config.model_type in PACKED_ARCHITECTURES and setup.device == "cpu"
@@ -384,36 +390,3 @@ def _projection(dense: nn.Linear, rng: np.random.Generator) -> nn.Module:
         dense.weight.copy_(torch.from_numpy(weight))
         dense.bias.zero_()
     return nn.Sequential(OrderedDict(dense=dense, activation=nn.Tanh()))
-
-
-def open_encoder(
-    name: str, folder: Path, cache: Path, setup: Setup, seed: int
-) -> SentenceEncoder:
-    """The checkpoint in a folder as an encoder to train.
-
-    Args:
-        name: Its name, for messages.
-        folder: The checkpoint folder.
-        cache: The cache folder, which keeps the safetensors form of pickled weights.
-        setup: How it is trained.
-        seed: Draws the weights of a new head.
-    """
-    if torch.device(setup.device).type == "cuda" and not torch.cuda.is_available():
-        raise UsageError(
-            f"{name}: wanted to train on {setup.device}, found no CUDA device here"
-        )
-    start_sha256 = digest_of_files(weights_files(folder))
-    tensors = read_tensors(folder, cache)
-    length = maximum_length(name, folder, setup.max_length)
-    opened = open_checkpoint(name, folder, tensors, length)
-    own_length = maximum_length(name, folder)
-    return SentenceEncoder(
-        transformer=opened.kernel.model,
-        tokenizer=opened.tokenizer,
-        reader=CuttingTokenizer(name, opened.tokenizer.tokenizer, own_length),
-        setup=setup,
-        padding_id=opened.kernel.padding_id,
-        summary=opened.kernel.summary,
-        rng=np.random.default_rng((seed, 2)),
-        start_sha256=start_sha256,
-    )

@@ -190,26 +190,12 @@ REFUSED = [
     (edit_of(POOLING, pooling_mode_attention=True), r"found \['pooling_mode_attention"),
     (edit_of(POOLING, pooling_mode=["median"]), r"found \['median'\]"),
     (
-        edit_of(READER, model_args={"attn": "sdpa"}),
-        "model_args = .*; the transformer is opened without further arguments",
-    ),
-    (
         edit_of(DENSE, activation_function="mine.Swish"),
         r"found mine\.Swish, whose code",
     ),
     (edit_of(DENSE, bias=False), r'Unexpected key\(s\) in state_dict: "linear.bias"'),
-    (
-        modules(FIRST, entry("1_Pooling", "Pooling"), *2 * [entry("2_Dense", "Dense")]),
-        "shapes cannot be multiplied",
-    ),
-    (edit_of(WHOLE, similarity_fn_name="dot"), "compared by their cosine"),
     (edit_of(WHOLE, similarity_fn_name="euclidean"), "compared by their cosine"),
     (edit_of(WHOLE, default_prompt_name="none"), "native:none"),
-    (
-        lambda f: (f / "adapter_config.json").write_text("{}"),
-        r"adapter_config\.json: adapters are not applied",
-    ),
-    (edit_of("config.json", auto_map={"AutoModel": "a.B"}), "own code is not run"),
     (
         edit_of("tokenizer_config.json", auto_map={"AutoTokenizer": ["a.B", None]}),
         "own code is not run",

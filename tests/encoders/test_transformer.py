@@ -181,7 +181,6 @@ ALIKE = {
     "a decoder that is not run": ("t5", without_weights("decoder")),
     "half precision, computed in float32": ("bert", to_half),
     "shards": ("bert", to_shards),
-    "a pickle": ("bert", to_pickle),
     "a pickle of views and tied tensors": ("bert", to_pickle_with_views),
     "a pickle beside safetensors": (
         "bert",
@@ -384,7 +383,6 @@ def with_token_types(folder):
 OPENS = "wanted an encoder that transformers opens"
 BROKEN = [
     (without_weights(WORDS), f"lacks 1 of its encoder's weights, first {WORDS}"),
-    (without_weights("encoder.layer.1.output"), "lacks 4 of its encoder's weights"),
     (with_weights(**{"pooler.dense.bias": torch.zeros(3)}), OPENS),
     (
         with_weights(**{WORDS: torch.ones(93, 32, dtype=torch.int8)}),
@@ -398,7 +396,6 @@ BROKEN = [
     (cut_weights, "wanted safetensors"),
     (without_a_shard, "in the same folder; fetch the whole checkpoint"),
     (with_a_tensor_twice, "wanted each tensor in one file, found .* in another, too"),
-    (with_file("tokenizer.json", b'{"version": "9.0"}'), OPENS),
     *(
         (with_index(x), "in the same folder")
         for x in ("../model.safetensors", "/etc/passwd", "weights.bin")
@@ -416,26 +413,16 @@ BROKEN = [
         with_file("sentence_bert_config.json", b'{"max_seq_length": "9"}'),
         "wanted a number of tokens, found max_seq_length = '9'",
     ),
-    (change_config(model_type="zork"), OPENS),
     (
         pickled(b"\x80\x02cposix\nsystem\n."),
         "found a use of posix.system; it was not loaded",
     ),
     (
-        pickled(b"\x80\x02c\x1b[31mposix\nsystem\n."),
-        "found something else, or a damaged file",
-    ),
-    (
         pickled(LFS_POINTER),
         r"pytorch_model.bin: wanted the file itself, found a git-lfs pointer",
     ),
-    (with_file("model.safetensors", LFS_POINTER), "found a git-lfs pointer"),
     (to_pickled_shards, r"found pytorch_model-00001-of-00001.bin, which is not read"),
     (to_other_weights("tf_model.h5"), "found tf_model.h5, which is not read"),
-    (
-        to_other_weights("adapter_model.safetensors"),
-        "found adapter_model.safetensors, which is no",
-    ),
     (
         partial(to_pickle, content={"state_dict": {}}),
         "wanted tensors of numbers by name, found a dict as 'state_dict'",

@@ -17,7 +17,7 @@ from harness.registry import load_registry
 from harness.results.conformance import read_reference
 from harness.training.contrastive import Contrastive, ContrastiveTraining
 from harness.training.datasets import Labelled, open_labelled_pairs, open_triplets
-from harness.training.encoder import Setup, open_encoder
+from harness.training.encoder import SentenceEncoder, Setup
 from harness.training.loop import CheckpointPolicy, train
 from harness.training.siamese import ScoredPairs, Siamese, SiameseTraining
 from harness.transforms.pooling import MEAN
@@ -43,7 +43,7 @@ def task(tmp_path):
     folder = places.encoder(load_registry().encoders["bert-mini"])
 
     def make(objective):
-        encoder = open_encoder("bert-mini", folder, tmp_path, SETUP, seed=0)
+        encoder = SentenceEncoder("bert-mini", folder, tmp_path, SETUP, seed=0)
         if objective == "regression":
             settings = replace(Siamese.regression(), setup=SETUP, batch=BATCH, epochs=1)
             whole = ScoredPairs.from_task(

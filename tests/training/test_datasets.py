@@ -38,15 +38,6 @@ def test_carried_triplets_are_the_corpus_of_that_name_row_by_row(tmp_path):
     assert found.digest == text_digest("\t".join(row) for row in rows)
 
 
-def test_carried_pairs_have_their_labels(tmp_path):
-    found = open_labelled_pairs("mini-nli", Places(tmp_path))
-    corpus = list(load_registry().corpora["mini-nli"].sentences(tmp_path))
-    assert list(found.content.premises) == corpus[::2]
-    assert list(found.content.hypotheses) == corpus[1::2]
-    counts = [found.content.labels.count(n) for n in range(len(NLI_LABELS))]
-    assert max(counts) - min(counts) <= 1  # they take turns
-
-
 def test_an_asset_is_read_from_the_data_folder_and_must_be_the_known_one(tmp_path):
     with pytest.raises(
         AssetMissing, match=r"put snli_triplets_for_simcse\.csv into DATA_DIR/nli"

@@ -10,7 +10,7 @@ from tolerances import ROUNDING, relative_gap
 
 from harness.core.errors import UsageError
 from harness.encoders.transformer import TransformerConfig
-from harness.training.encoder import PACKED_ARCHITECTURES, Setup, open_encoder
+from harness.training.encoder import PACKED_ARCHITECTURES, SentenceEncoder, Setup
 from harness.training.loop import seeded
 from harness.transforms.pooling import CLS, FIRST_LAST, LAST2, MEAN, POOLER, STATIC_LAST
 
@@ -28,7 +28,7 @@ TEXTS = [
 @pytest.fixture
 def open_training_encoder(checkpoint, tmp_path):
     def encoder(kind="bert", **setup):
-        return open_encoder(kind, checkpoint(kind), tmp_path, Setup(**setup), seed=0)
+        return SentenceEncoder(kind, checkpoint(kind), tmp_path, Setup(**setup), seed=0)
 
     return encoder
 
