@@ -17,18 +17,6 @@ from harness.core.json_text import parse_json
 
 CONFIG_FILE = "config.json"
 
-# sentence-transformers keeps the settings of a transformer in
-# `sentence_KIND_config.json`, and looks for the kinds in this order.
-SENTENCE_KINDS = (
-    "bert",
-    "roberta",
-    "distilbert",
-    "camembert",
-    "albert",
-    "xlm-roberta",
-    "xlnet",
-)
-
 # The model types whose positions start after the padding id: two of RoBERTa's 514
 # positions are never used.
 OFFSET_POSITIONS = frozenset(
@@ -73,11 +61,13 @@ def read_settings(path: Path) -> dict[str, Any]:
 def sentence_settings_file(folder: Path) -> Path:
     """The file in which sentence-transformers keeps a transformer's settings.
 
+    It is named after a kind of transformer, and one without settings is passed over;
     `sentence_bert_config.json` where the folder has none.
     """
-    paths = [folder / f"sentence_{kind}_config.json" for kind in SENTENCE_KINDS]
-    # The first that holds a setting, as there.
-    return next((path for path in paths if read_settings(path)), paths[0])
+    for path in sorted(folder.glob("sentence_*_config.json")):
+        if read_settings(path):
+            return path
+    return folder / "sentence_bert_config.json"
 
 
 def maximum_length(name: str, folder: Path, requested_length: int | None = None) -> int:
