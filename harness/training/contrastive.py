@@ -127,7 +127,7 @@ class Contrastive:
             D.2).
 
     Raises:
-        UsageError: The temperature is not above 0, or a weight is below 0.
+        UsageError: The temperature is not above 0.
     """
 
     setup: Setup = field(default_factory=lambda: Setup(head="train"))
@@ -146,11 +146,8 @@ class Contrastive:
     masked_words: float = 0.0
 
     def __post_init__(self) -> None:
-        if self.temperature <= 0 or self.masked_words < 0:
-            raise UsageError(
-                "wanted a temperature above 0 and a weight of masked words of 0 or more, found "
-                f"{self.temperature} and {self.masked_words}"
-            )
+        if self.temperature <= 0:
+            raise UsageError(f"wanted a temperature above 0, found {self.temperature}")
 
     @classmethod
     def unsupervised(cls, config: Mapping[str, Any]) -> Contrastive:
@@ -217,10 +214,10 @@ class ContrastiveTraining:
         encoder: The encoder that is trained.
         columns: The sentences.
         seed: Seeds the order of examples, the augmentations and the masked words.
-        masked: The head of masked words; it is given if and only if they have a weight.
+        masked: The head of masked words; it is given if they have a weight.
 
     Raises:
-        UsageError: The settings, the columns and the head do not go together.
+        UsageError: The settings and the columns do not go together.
     """
 
     def __init__(
@@ -233,14 +230,24 @@ class ContrastiveTraining:
     ) -> None:
         if not settings.hard_negatives:
             columns = columns[:2]
-        _require_agreement(settings, len(columns), masked)
+        if len(columns) == 3 and settings.objective == "nt-xent":
+            raise UsageError("nt-xent has no place for hard negatives; leave them out")
+        is_augmented = settings.augmentation != "none"
+        if settings.same_mask and (is_augmented or len(columns) > 1):
+            raise UsageError(
+                "one mask for both views needs one sentence seen twice, found other views"
+            )
+        if is_augmented and len(columns) > 1:
+            raise UsageError(
+                "an augmentation needs one sentence seen twice, found pairs"
+            )
         self.settings = settings
         self.encoder = encoder
         self.columns = columns
         self.seed = seed
         self.masked = masked
         self.augmentation = None
-        if settings.augmentation != "none":
+        if is_augmented:
             self.augmentation = Augmentation(settings.augmentation)
         self.batches = Batches(len(columns[0]), settings.batch, seed)
         modules: dict[str, nn.Module] = {"encoder": encoder}
@@ -279,27 +286,6 @@ class ContrastiveTraining:
         elif len(views) == 1 and not self.settings.same_mask:
             views.append(views[0])
         return views
-
-
-def _require_agreement(
-    settings: Contrastive, column_count: int, masked: MaskedLMHead | None
-) -> None:
-    """Raise UsageError for settings that do not go with the columns or the head."""
-    if column_count == 3 and settings.objective == "nt-xent":
-        raise UsageError("nt-xent has no place for hard negatives; leave them out")
-    if settings.same_mask and column_count > 1:
-        raise UsageError(
-            "one mask for both views needs one sentence seen twice, found pairs"
-        )
-    is_augmented = settings.augmentation != "none"
-    if is_augmented and (settings.same_mask or column_count > 1):
-        raise UsageError(
-            "an augmentation needs one sentence seen twice, under two masks"
-        )
-    if (masked is None) != (settings.masked_words == 0):
-        raise UsageError(
-            "masked words need a weight above 0 and a head, both or neither"
-        )
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from harness.core.arrays import Float
-from harness.core.errors import DataError, ScoreError, UsageError
+from harness.core.errors import DataError, ScoreError
 from harness.core.files import write_atomically
 from harness.core.types import Progress
 
@@ -56,9 +56,6 @@ class Schedule:
         betas: The decay of the moments.
         epsilon: The number that is added to the denominator.
         clip: The largest norm of the whole gradient; with 0 it is not clipped.
-
-    Raises:
-        UsageError: There is no step, or warm-up or decay take more than all of them.
     """
 
     steps: int
@@ -69,14 +66,6 @@ class Schedule:
     betas: tuple[float, float] = (0.9, 0.999)
     epsilon: float = 1e-8
     clip: float = 1.0
-
-    def __post_init__(self) -> None:
-        is_possible = self.steps >= 1 and 0 <= self.warmup <= self.steps
-        if not is_possible or not 0 <= self.decay <= 1:
-            raise UsageError(
-                f"wanted a step or more, no longer warm-up and a share of decay from 0 to 1, found "
-                f"{self.steps} steps, warm-up {self.warmup}, decay {self.decay}"
-            )
 
     def rate(self, step: int) -> float:
         """The learning rate of a step, counted from 0."""

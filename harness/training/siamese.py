@@ -84,9 +84,6 @@ class Siamese:
         weight_decay: The weight decay of AdamW.
         clip: The largest norm of a gradient; with 0 gradients are not clipped.
         objective: The loss.
-
-    Raises:
-        UsageError: The warm-up is no share.
     """
 
     setup: Setup = field(default_factory=lambda: Setup(pooling=MEAN, max_length=128))
@@ -97,12 +94,6 @@ class Siamese:
     weight_decay: float = 0.01
     clip: float = 1.0
     objective: SiameseObjective = "softmax"
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.warmup <= 1:
-            raise UsageError(
-                f"wanted a share of warm-up from 0 to 1, found {self.warmup}"
-            )
 
     @classmethod
     def regression(cls) -> Siamese:

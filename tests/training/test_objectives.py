@@ -148,7 +148,7 @@ def training(opened, folder):
             {"objective": "nt-xent"},
             "no place for hard negatives",
         ),
-        (Contrastive, PAIRS, {"same_mask": True}, "found pairs"),
+        (Contrastive, PAIRS, {"same_mask": True}, "found other views"),
         (
             Contrastive,
             PAIRS,
@@ -161,7 +161,6 @@ def training(opened, folder):
             {"augmentation": "crop"},
             "wanted crop:P or deletion:P",
         ),
-        (Siamese, LABELLED, {"warmup": 1.5}, "a share of warm-up"),
         (Siamese, SCORED, {}, "softmax learns from labelled pairs"),
     ],
 )
