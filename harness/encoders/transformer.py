@@ -79,8 +79,6 @@ class TransformerConfig(BaseConfig):
         tokenizer: Which tokenizer splits the texts: the `file` tokenizer.json, or the one
             that transformers 5 makes of the folder, `rebuilt` from the class that the
             folder names.
-        plain_pass: Whether to keep to the model's own forward pass, whatever the
-            device's rule.
         hardware: The device, precision and size of batches; `on` sets them, and the
             name.
         trained_on: The texts that its weights have seen.
@@ -107,7 +105,6 @@ class TransformerConfig(BaseConfig):
     download_size: int | None = field(
         default=None, repr=False, metadata=NOT_IN_IDENTITY
     )
-    plain_pass: bool = field(default=False, repr=False, metadata=NOT_IN_IDENTITY)
     hardware: Hardware = field(default=Hardware(), repr=False, metadata=NOT_IN_IDENTITY)
 
     def __post_init__(self) -> None:
@@ -181,11 +178,8 @@ class TransformerConfig(BaseConfig):
             self.name, folder, tensors, length, rebuilt=self.tokenizer == "rebuilt"
         )
         plain_kernel = opened.kernel.on(self.hardware)
-        kernel: Kernel = plain_kernel
-        choice = PLAIN
-        if not self.plain_pass:
-            [golden_ids] = opened.tokenizer([GOLDEN_SENTENCE])
-            kernel, choice = choose_pass(plain_kernel, golden_ids, self.hardware.dtype)
+        [golden_ids] = opened.tokenizer([GOLDEN_SENTENCE])
+        kernel, choice = choose_pass(plain_kernel, golden_ids, self.hardware.dtype)
         if self.hardware.batch_tokens:
             choice = replace(choice, tokens=self.hardware.batch_tokens)
         return TransformerEncoder(

@@ -283,7 +283,7 @@ class SentenceEncoder(nn.Module):
     @property
     def size(self) -> int:
         """The dimensions of its vectors."""
-        return int(self.transformer.config.hidden_size)  # type: ignore[union-attr, arg-type]
+        return int(self.transformer.config.hidden_size)
 
     def forward(self, token_ids: TokenIds) -> Float32[Tensor, "N D"]:
         """One vector a sentence. In training mode every call draws new dropout masks."""
@@ -299,7 +299,7 @@ class SentenceEncoder(nn.Module):
 
     def tokens(self, token_ids: TokenIds) -> Float[Tensor, "T D"]:
         """The last hidden states of all tokens, sentence after sentence."""
-        last_layer = int(self.transformer.config.num_hidden_layers)  # type: ignore[union-attr, arg-type]
+        last_layer = int(self.transformer.config.num_hidden_layers)
         self.noise.restart(self.setup.device)
         with self.autocast():
             return self._states(token_ids, (last_layer,))[last_layer]

@@ -218,10 +218,10 @@ def test_another_precision_is_another_encoder(load):
 @pytest.mark.gpu
 @pytest.mark.parametrize("kind", ["bert", "mpnet", "t5"])
 @pytest.mark.parametrize("plain", [False, True])
-def test_a_gpu_gives_the_same(kind, plain, checkpoint, tmp_path, load):
+def test_a_gpu_gives_the_same(kind, plain, load):
     if not torch.cuda.is_available():
         pytest.skip("no CUDA device")
-    config = replace(TINY, plain_pass=plain).on(Hardware("cuda"))
-    theirs = config.load(checkpoint(kind), tmp_path).encode(TEXTS)
+    on_gpu = load(kind, PLAIN if plain else None, device="cuda")
+    theirs = on_gpu.encode(TEXTS)
     # 1e-5: a GPU adds up in blocks of its own.
     assert encoding_gap(theirs, load(kind, PLAIN).encode(TEXTS)) <= 1e-5
