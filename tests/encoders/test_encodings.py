@@ -80,7 +80,6 @@ def test_an_encoder_is_loaded_only_for_a_sentence_that_is_missing(tmp_path):
 
 
 def test_two_encoders_never_share_a_vector(tmp_path):
-    cache_with_texts(tmp_path)
     configs = FakeConfig(weights="one"), FakeConfig(weights="other")
     a, b = (
         encoder_after_run(tmp_path, TEXTS, config).cache.read(TEXTS).mean
@@ -88,6 +87,7 @@ def test_two_encoders_never_share_a_vector(tmp_path):
     )
     assert configs[0].log == configs[1].log
     assert not np.isclose(a, b).any()
+    cache_with_texts(tmp_path)
     shutil.copytree(tmp_path / "encodings" / KEY, tmp_path / "encodings" / "another")
     assert EncoderCache.open(tmp_path, "another").missing(TEXTS) == list(TEXTS)
 
