@@ -271,12 +271,9 @@ class Task:
         """Check the pairs of a split that `load` returned, and return them.
 
         Raises:
-            DataError: They are no `Pairs`, there are none, or a gold score is outside
-                `graded`.
+            DataError: There are none, or a gold score is outside `graded`.
         """
         place = f"{self.name}, split {split}"
-        if not isinstance(pairs, Pairs):
-            raise DataError(f"{place}: wanted Pairs, found {type(pairs).__name__}")
         if not len(pairs):
             raise DataError(f"{place}: wanted one pair or more, found none")
         if self.graded is None:

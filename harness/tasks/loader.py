@@ -160,7 +160,7 @@ class TaskLoader:
             if fit_on is None:
                 texts = self._scored_texts(task)
             else:
-                texts = self._with_fit_corpus(self.texts(task), task, fit_on)
+                texts = self._with_fit_corpus(task, fit_on)
             self.cell_texts[task, fit_on] = texts
         return self.cell_texts[task, fit_on]
 
@@ -183,31 +183,30 @@ class TaskLoader:
             sentences=frozenset(sentences),
         )
 
-    def _with_fit_corpus(self, scored: CellTexts, task: Task, fit_on: str) -> CellTexts:
+    def _with_fit_corpus(self, task: Task, fit_on: str) -> CellTexts:
         """The texts with a fit corpus; the sentences of the task are encoded, too."""
-        if fit_on not in TARGETS:
-            if fit_on not in self.corpora:
-                raise UsageError(
-                    f"@{fit_on}: wanted a fit corpus of the registry, found none of that name; "
-                    "harness list components shows them"
-                )
-            return replace(scored, fit_corpus=self._stream(self.corpora[fit_on]))
-        sentences: list[str] = []
-        for split in splits_read(task, fit_on):
-            sentences += self._split(task, split).sentences
-        return replace(
-            scored,
-            fit_corpus=FitCorpus(fit_on, lambda: sentences),
-            sentences=scored.sentences.union(sentences),
-        )
-
-    def _stream(self, corpus: Corpus) -> FitCorpus:
-        """A corpus as a fit corpus, the same object each time: its digest is computed once."""
+        scored = self.texts(task)
+        if fit_on in TARGETS:
+            sentences: list[str] = []
+            for split in splits_read(task, fit_on):
+                sentences += self._split(task, split).sentences
+            return replace(
+                scored,
+                fit_corpus=FitCorpus(fit_on, lambda: sentences),
+                sentences=scored.sentences.union(sentences),
+            )
+        if fit_on not in self.corpora:
+            raise UsageError(
+                f"@{fit_on}: wanted a fit corpus of the registry, found none of that name; "
+                "harness list components shows them"
+            )
+        corpus = self.corpora[fit_on]
         data_dir = self.places.require_data(corpus.asset)
-        if corpus.name not in self.fit_corpora:
-            sentences = partial(corpus.sentences, data_dir)
-            self.fit_corpora[corpus.name] = FitCorpus(corpus.name, sentences)
-        return self.fit_corpora[corpus.name]
+        name = corpus.name  # of a limited one it is another
+        if name not in self.fit_corpora:  # one object, whose digest is computed once
+            sentences_of_file = partial(corpus.sentences, data_dir)
+            self.fit_corpora[name] = FitCorpus(name, sentences_of_file)
+        return replace(scored, fit_corpus=self.fit_corpora[name])
 
     def _split(self, task: Task, split: str) -> Pairs:
         """A split of a task, checked; it is read at the first time."""

@@ -127,9 +127,3 @@ def test_a_split_without_pairs_is_refused(tmp_path):
         DataError, match="mine, split test: wanted one pair or more, found none"
     ):
         task(empty).pairs(tmp_path)
-
-
-@pytest.mark.parametrize("given", [None, [("a", "b", 1.0)], (A, B, GOLD)])
-def test_a_split_that_is_no_pairs_is_refused(given, tmp_path):
-    with pytest.raises(DataError, match="mine, split test: wanted Pairs, found "):
-        task(given).pairs(tmp_path)
