@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -159,19 +158,20 @@ def _say_cells(
         raise UsageError(
             f"{folder.path}: found no score of these methods and tasks; {remedy}"
         )
-    if as_json:
-        opt.say(json.dumps([vars(row) for row in rows], indent=1))
-    elif is_csv:
-        say_csv([vars(row) for row in rows])
-    else:
-        shown = [name for name in CELL_COLUMNS if name != "source"]
+    shown = [vars(row) for row in rows]
+    if is_for_people:
+        names = [name for name in CELL_COLUMNS if name != "source"]
         if len({row.source for row in rows}) > 1:
-            shown.append("source")
-        opt.say_rows([{name: getattr(row, name) for name in shown} for row in rows])
+            names.append("source")
+        shown = [{name: row[name] for name in names} for row in shown]
+    _say_rows(shown, is_csv, as_json)
 
 
-def say_csv(rows: Sequence[Mapping[str, Any]]) -> None:
-    """Print rows as CSV."""
+def _say_rows(rows: opt.PrintedRows, is_csv: bool, as_json: bool) -> None:
+    """Print rows as CSV, as JSON, or as a table for people."""
+    if not is_csv:
+        opt.say_rows(rows, as_json)
+        return
     text = io.StringIO()
     writer = csv.DictWriter(text, rows[0], lineterminator="\n")
     writer.writeheader()
@@ -273,11 +273,9 @@ def _say_test(
             row["p (Holm)"] = f"{test.p_holm:.4f}"
             row["result"] = "differs" if differs else "not distinguishable"
         rows.append(row)
-    if as_json or is_csv:
-        say_csv(facts) if is_csv else opt.say_rows(facts, as_json=True)
-        return
-    opt.say_rows(rows)
-    if missing:
+    is_for_people = not is_csv and not as_json
+    _say_rows(rows if is_for_people else facts, is_csv, as_json)
+    if missing and is_for_people:
         command = measuring_command([*missing], untested_tasks, folder)
         opt.note(
             f"No test: per-pair similarities of {', '.join(missing)} are not stored. Run: {command}"
