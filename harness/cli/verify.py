@@ -66,7 +66,7 @@ Models = Annotated[
 def verify_command(
     model: Models,
     folders: opt.Folders,
-    numbers: Annotated[
+    card: Annotated[
         list[Path] | None,
         typer.Option(
             "--card",
@@ -104,7 +104,7 @@ def verify_command(
     0: all that was checked is reproduced; 1: a number differs; 3: something is missing,
     or nothing could be checked.
     """
-    if numbers and len(model) > 1:
+    if card and len(model) > 1:
         raise UsageError("--card belong to one model: verify the models one by one")
     if output is not None:
         make_folder(output, "--output", to_write=True)
@@ -112,15 +112,17 @@ def verify_command(
     for name in model:
         # One resolver for each model, since two folders may have the same name.
         resolver = Resolver.from_options(folders.places(), encoder or [])
-        search_options = {"search": search, "encodings": encodings}
-        key = _key_of_answer(name, resolver, numbers or [], search_options)
+        key = ""
+        if output is not None:
+            search_options = {"search": search, "encodings": encodings}
+            key = _key_of_answer(name, resolver, card or [], search_options)
         earlier_status = _earlier_status(output, name, key)
         if earlier_status is not None:
             opt.note(f"{name}: done before ({output})")
             statuses.append(earlier_status)
             continue
         verification = _verify_model(
-            name, resolver, numbers or [], search=search, most_encodings=encodings
+            name, resolver, card or [], search=search, most_encodings=encodings
         )
         statuses.append(verification.exit_status)
         if output is not None:
