@@ -105,7 +105,7 @@ def verify_command(
     or nothing could be checked.
     """
     if card and len(model) > 1:
-        raise UsageError("--card belong to one model: verify the models one by one")
+        raise UsageError("--card belongs to one model: verify the models one by one")
     if output is not None:
         make_folder(output, "--output", to_write=True)
     statuses = []
