@@ -54,7 +54,8 @@ def read_typed(
         _refuse(path.name, f"wanted {wanted}, found: {error}")
     if is_dataclass(kind) and not isinstance(content, dict):
         _refuse(path.name, f"wanted a table, found {content!r:.80}")
-    table = _with_names_of_fields(kind, content, path.name, further_fields)
+    place = path.name if isinstance(content, dict) else f"{path.name}: rows"
+    table = _with_names_of_fields(kind, content, place, further_fields)
     if not is_dataclass(kind):
         return _converted(kind, table, path.name, "rows")
     values = dict(further_fields)
