@@ -81,7 +81,6 @@ class Modules:
         prompts: Texts that are put before a sentence, by name.
         prompt_name: The name of the prompt that is used by default; None uses none.
         dimensions: How many of the first coordinates are kept; None keeps all.
-        other_mode: The pooling in the place of the folder's own; empty for that.
     """
 
     folder: Path
@@ -91,7 +90,6 @@ class Modules:
     prompts: Mapping[str, str]
     prompt_name: str | None
     dimensions: int | None
-    other_mode: str = ""
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -106,7 +104,7 @@ class Modules:
     @property
     def modes(self) -> tuple[str, ...]:
         """The ways in which tokens are pooled; their vectors are concatenated."""
-        return (self.other_mode,) if self.other_mode else _modes(self.pooling)
+        return _modes(self.pooling)
 
     @property
     def equal_pooling(self) -> str:

@@ -10,7 +10,8 @@ import time
 import pytest
 from processes import run, scores, start
 
-from harness.encoders.cache.encodings import CacheShard, keys_in
+from harness.core.tensors import TensorFile
+from harness.encoders.cache.encodings import keys_in
 
 # Word vectors take a moment, the transformer a few seconds, both a corpus: enough to be
 # killed in.
@@ -99,7 +100,7 @@ def encoded_twice(cache):
     """How many sentences stand in a cache more than once."""
     twice = 0
     for folder in (cache / "encodings").glob("*"):
-        shards = filter(None, map(CacheShard.parse, folder.glob("*.safetensors")))
+        shards = filter(None, map(TensorFile.parse, folder.glob("*.safetensors")))
         keys = [key for shard in shards for key in keys_in(shard.read("keys"))]
         twice += len(keys) - len(set(keys))
     return twice

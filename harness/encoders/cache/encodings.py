@@ -51,30 +51,6 @@ def keys_in(rows: UInt8[np.ndarray, "N 16"]) -> list[bytes]:
 
 
 @dataclass(frozen=True)
-class CacheShard(TensorFile):
-    """The encodings of a batch of sentences, and what they cost."""
-
-    @property
-    def rows(self) -> int:
-        """The number of its sentences."""
-        return int(self.tensors[KEYS_TENSOR]["shape"][0])
-
-    @property
-    def layers(self) -> tuple[int, ...]:
-        """The layers whose token means it holds, in ascending order."""
-        numbers = []
-        for name in self.tensors:
-            if name.startswith(MEAN_PREFIX):
-                numbers.append(int(name.removeprefix(MEAN_PREFIX)))
-        return tuple(sorted(numbers))
-
-    @property
-    def seconds(self) -> float:
-        """The measured seconds of encoding its sentences."""
-        return float(self.metadata["seconds"])
-
-
-@dataclass(frozen=True)
 class EncodingCost:
     """The cost of encoding distinct sentences, in this run or an earlier one.
 
@@ -108,7 +84,7 @@ class EncoderCache:
     """
 
     folder: Path
-    shards: list[CacheShard] = field(default_factory=list)
+    shards: list[TensorFile] = field(default_factory=list)
     locations: dict[bytes, Location] = field(default_factory=dict)
 
     @classmethod
@@ -124,7 +100,7 @@ class EncoderCache:
 
     def _admit(self, path: Path) -> None:
         """Take a file into the cache, if it is a whole shard of this encoder."""
-        shard = CacheShard.parse(path)
+        shard = TensorFile.parse(path)
         if shard is None or shard.metadata.get("key") != self.folder.name:
             return
         keys = shard.read(KEYS_TENSOR)
@@ -190,7 +166,8 @@ class EncoderCache:
         distinct_versions = set()  # as JSON
         for shard_index, count in sorted(texts_of_shard.items()):
             shard = self.shards[shard_index]
-            seconds += count * (shard.seconds / max(1, shard.rows))
+            shard_rows = shard.tensors[KEYS_TENSOR]["shape"][0]
+            seconds += count * (float(shard.metadata["seconds"]) / max(1, shard_rows))
             distinct_versions.add(shard.metadata["versions"])
             if "how" in shard.metadata:
                 distinct_facts.add(shard.metadata["how"])
@@ -208,12 +185,11 @@ class EncoderCache:
     @property
     def rate(self) -> float | None:
         """Characters a second that this encoder took here; None if it never ran."""
-        seconds = sum(shard.seconds for shard in self.shards)
-        characters = 0
+        seconds = characters = 0.0
         for shard in self.shards:
-            estimate = (
-                shard.rows * SENTENCE_CHARACTERS
-            )  # shards of old state no letters
+            seconds += float(shard.metadata["seconds"])
+            # Shards of old state no letters.
+            estimate = shard.tensors[KEYS_TENSOR]["shape"][0] * SENTENCE_CHARACTERS
             characters += int(shard.metadata.get("letters", estimate))
         return characters / seconds if seconds else None
 
@@ -246,9 +222,14 @@ class EncoderCache:
             raise HarnessError("no texts were asked for; an encoding has one or more")
         locations = self._locations_of(texts)
         first_shard = self.shards[locations[0, 0]]  # all have the same tensors
+        own_layers = sorted(
+            int(name.removeprefix(MEAN_PREFIX))
+            for name in first_shard.tensors
+            if name.startswith(MEAN_PREFIX)
+        )
         if layers is None:
-            layers = first_shard.layers
-        if not set(layers) <= set(first_shard.layers):
+            layers = own_layers
+        if not set(layers) <= set(own_layers):
             raise UsageError(
                 f"wanted the layers {tuple(layers)} of an encoder, found vectors of its own alone; "
                 "it has only the pooling native"

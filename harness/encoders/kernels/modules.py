@@ -64,15 +64,10 @@ def under_modules(
     with opening(encoder.name, modules.folder):
         for entry in modules.entries[1:]:
             module_class: Any = import_from_string(entry.class_path)
-            if entry.kind == POOLING and modules.other_mode:
-                module = module_class(encoder.dimensions, modules.other_mode)
-            else:
-                # The library refuses weights that are missing or left over.
-                module = module_class.load(
-                    str(modules.folder),
-                    subfolder=entry.subfolder,
-                    local_files_only=True,
-                )
+            # The library refuses weights that are missing or left over.
+            module = module_class.load(
+                str(modules.folder), subfolder=entry.subfolder, local_files_only=True
+            )
             layers.append(module.eval().float())
 
     kernel: Kernel
