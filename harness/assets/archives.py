@@ -16,6 +16,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from harness.assets.catalogue import Download, RowFormat
@@ -112,12 +113,21 @@ def _members(archive: Path) -> Iterator[tuple[str, int, Any]]:
 
 def _rows(table: Path) -> Sequence[Mapping[str, Any]]:
     """The rows of a table, in parquet or in packed lines of JSON."""
-    if table.suffix == ".parquet":
-        from pyarrow import parquet  # type: ignore[import-untyped]
+    if table.suffix != ".parquet":
+        with gzip.open(table) as file:
+            return [json.loads(line) for line in file]
+    from datasets import Dataset, disable_progress_bars
+    from datasets.exceptions import DatasetGenerationError
 
-        return parquet.read_table(table).to_pylist()
-    with gzip.open(table) as file:
-        return [json.loads(line) for line in file]
+    disable_progress_bars()
+    with TemporaryDirectory() as cache:
+        try:
+            rows = Dataset.from_parquet(
+                str(table), cache_dir=cache, keep_in_memory=True
+            )
+        except DatasetGenerationError as error:
+            raise ValueError(first_line(error.__cause__ or error)) from None
+        return rows.to_list()
 
 
 def _lines_of(rows: Sequence[Mapping[str, Any]], row_format: RowFormat) -> list[str]:
