@@ -210,6 +210,17 @@ def test_a_missing_pooler_is_none_and_the_rest_as_before(bert, tmp_path):
     assert encoding_gap(replace(whole, pooler=None), encoding) == 0
 
 
+@pytest.mark.parametrize(
+    ("setting", "value"), [("num_hidden_layers", 400_000_000), ("hidden_size", 10**12)]
+)
+def test_a_configuration_of_a_larger_model_than_the_weights_is_refused(
+    bert, tmp_path, setting, value
+):
+    change_config(**{setting: value})(bert)
+    with pytest.raises(DataError, match=f"{setting} = {value:,} is more than the"):
+        TINY.load(bert, tmp_path)
+
+
 def test_weights_that_are_not_finite_never_reach_a_score(bert, tmp_path):
     with_weights(**{"pooler.dense.bias": torch.full((32,), torch.nan)})(bert)
     with pytest.raises(ScoreError, match="found others in the encoding of text 2"):

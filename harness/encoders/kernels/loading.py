@@ -31,6 +31,7 @@ from harness.encoders.architectures import (
     REFUSED_ARCHITECTURES,
     WITHOUT_PADDING,
 )
+from harness.encoders.checkpoint_settings import CONFIG_FILE
 from harness.encoders.config import GOLDEN_SENTENCE
 from harness.encoders.kernels.padded import PaddedKernel
 from harness.encoders.kernels.tokenizing import (
@@ -159,6 +160,7 @@ def _load_model(
         raise DataError(
             f"{name}: {folder} holds a {config.model_type} model: {refusal}"
         )
+    _require_size(folder, config, tensors)
     config.return_dict = True  # a setting of the caller
     if getattr(config, "attention_type", None) == "block_sparse":
         # BigBird's attention over blocks that are drawn at random. The model changes to
@@ -185,6 +187,23 @@ def _load_model(
                 f"{tensor.dtype} as the weights {name}, which are real numbers"
             )
     return model.eval(), loading["missing_keys"]
+
+
+def _require_size(folder: Path, config: Any, tensors: Mapping[str, Any]) -> None:
+    """Refuse a configuration of a larger model than the weights are of.
+
+    Transformers would make it before it looks at the weights, and take all memory.
+    """
+    numbers = sum(tensor.numel() for tensor in tensors.values())
+    limits = {"num_hidden_layers": len(tensors)}
+    limits |= dict.fromkeys(("hidden_size", "intermediate_size", "vocab_size"), numbers)
+    for setting, limit in limits.items():
+        value = getattr(config, setting, None)
+        if isinstance(value, int) and value > limit:
+            raise DataError(
+                f"{folder / CONFIG_FILE}: {setting} = {value:,} is more than the weights have "
+                f"({len(tensors):,} tensors of {numbers:,} numbers); fetch it again"
+            )
 
 
 def model_with_weights(
