@@ -7,7 +7,7 @@ it. The tasks are mteb's own classes, which hold the scored pairs of tasks here.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -56,12 +56,11 @@ class MtebEncoder:
     embedder: Embedder
     mteb_model_meta: ModelMeta
 
-    def encode(
-        self, inputs: Iterable[Mapping[str, Sequence[str]]], **_: Any
-    ) -> Float32[np.ndarray, "N K"]:
+    def encode(self, inputs: Iterable[Any], **_: Any) -> Float32[np.ndarray, "N K"]:
         """A row for each text, in order. mteb's task, prompt and batch size are ignored.
 
-        Raises UsageError for what are no batches with the key `text`.
+        `inputs` are batches, mappings with a list of texts under the key `text`. Raises
+        UsageError for anything else.
 
         The rows are in float32, as mteb's models give them. mteb's cosine has no rule for
         ties: in float64 it would rank the rounding errors of identical sentences, which

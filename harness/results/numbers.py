@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from statistics import fmean
 
 from harness.core.errors import UsageError
@@ -67,7 +68,12 @@ class PublishedNumber:
         """Whether it averages several tasks."""
         return len(self.tasks) > 1
 
-    @property
+    @cached_property
+    def points(self) -> float:
+        """The number in points."""
+        return self.cell.score
+
+    @cached_property
     def decimals(self) -> int:
         """How many decimals of a point are printed."""
         return len(str(self.cell.in_points).partition(".")[2])
@@ -219,7 +225,7 @@ def equal_as_printed(points: float, decimals: int, number: PublishedNumber) -> b
     if not decimals:
         return False
     half_unit = 0.5 * 10.0 ** -min(decimals, number.decimals)
-    difference = abs(number.cell.score - points)
+    difference = abs(number.points - points)
     return difference <= max(ROUNDING_DIFFERENCE, half_unit)
 
 
@@ -386,7 +392,7 @@ class ComparedRow:
     def unexplained(self) -> float:
         """The mean difference of the reader's numbers from it, in points."""
         return fmean(
-            abs(pair.reported.points - pair.other.cell.score) for pair in self.pairs
+            abs(pair.reported.points - pair.other.points) for pair in self.pairs
         )
 
     @property

@@ -105,7 +105,7 @@ def contradict(first: PublishedNumber, second: PublishedNumber) -> bool:
 
 def _distance(first: PublishedNumber, second: PublishedNumber) -> float:
     """By how many points two numbers differ, without errors of binary fractions."""
-    return abs(round(first.cell.score - second.cell.score, 9))
+    return abs(round(first.points - second.points, 9))
 
 
 def _half_unit(first: PublishedNumber, second: PublishedNumber) -> float:
@@ -117,7 +117,7 @@ def _standing(
     kind: StandingKind, number: PublishedNumber, other: PublishedNumber
 ) -> tuple[PublishedNumber, Standing]:
     """A number with what another one says of it."""
-    difference = round(other.cell.score - number.cell.score, 9)
+    difference = round(other.points - number.points, 9)
     return number, Standing(kind=kind, other=other, difference=difference)
 
 
@@ -161,7 +161,7 @@ def _of_others(
         if is_own_row:
             continue
         if contradict(number, other):
-            contradictions.setdefault((work, other.cell.score), other)
+            contradictions.setdefault((work, other.points), other)
         elif not are_equal(number, other):
             continue
         elif work != work_of(number) and work not in works_that_confirm:
@@ -204,12 +204,12 @@ def _source_of_quotation(
         if work_of(original.first) == work_of(row.first):
             continue
         common = row.numbers.keys() & original.numbers.keys()
+        if len(common) < min(COLUMNS_OF_A_MODEL, len(row.numbers)):
+            continue
         equal = sum(
             are_equal(row.numbers[tasks], original.numbers[tasks]) for tasks in common
         )
-        least = max(
-            QUOTED_SHARE * len(common), min(COLUMNS_OF_A_MODEL, len(row.numbers))
-        )
+        least = max(QUOTED_SHARE * len(common), min(COLUMNS_OF_A_MODEL, len(common)))
         if equal >= least and equal > most_equal:
             best_row, most_equal = original, equal
     return best_row
@@ -250,7 +250,7 @@ def _of_other_models(
 
 def _figure_keys(tasks: object, number: PublishedNumber) -> list[tuple[object, ...]]:
     """The keys under which a figure is found, whichever way it was rounded."""
-    hundredths = round(number.cell.score * 100)
+    hundredths = round(number.points * 100)
     metric = number.cell.metric
     return [(tasks, metric, hundredths + step) for step in (0, -1, 1)]
 

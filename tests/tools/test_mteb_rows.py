@@ -171,8 +171,10 @@ def test_every_declared_row_stands_in_its_table_with_its_encoders_revision():
 
 
 def test_one_model_has_one_number_in_tables_of_two_versions():
+    """A card is another work, whose numbers may be others."""
     values = {}
-    for table in (table for name, table in TABLES.items() if name.startswith("mteb.")):
+    tables = [table for name, table in TABLES.items() if name.startswith("mteb.")]
+    for table in (table for table in tables if not table.work):
         for row in table.rows:
             for column, value in row.values.items():
                 repository = row.backbone.partition("@")[0].rpartition("/")[2]
