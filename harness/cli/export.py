@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -41,6 +42,12 @@ def export_command(
             "--model-index", help="Put the scores into the card's front matter, too."
         ),
     ] = False,
+    eval_results: Annotated[
+        bool,
+        typer.Option(
+            "--eval-results", help="Write the scores into .eval_results, too."
+        ),
+    ] = False,
 ) -> None:
     """Export a method as a sentence-transformers folder.
 
@@ -76,6 +83,7 @@ def export_command(
         measured,
         citations,
         model_index=model_index,
+        date=datetime.now(UTC).date().isoformat() if eval_results else None,
     )
     opt.say(
         f"{folder}: {exported_method.id}, seed {seed}, with {count} measured scores"

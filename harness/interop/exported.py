@@ -15,7 +15,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from huggingface_hub import EvalResult, ModelCardData
+import yaml
+from huggingface_hub import (
+    EvalResult,
+    EvalResultEntry,
+    ModelCardData,
+    eval_result_entries_to_yaml,
+)
 from safetensors.torch import save_file
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.modules import Dense, Transformer
@@ -37,6 +43,7 @@ from harness.encoders.transformer import TransformerConfig, TransformerEncoder
 from harness.encoders.weights import read_tensors
 from harness.evaluation.run import FittedTransforms
 from harness.evaluation.select import PlannedCell
+from harness.results.card_statements import EVAL_RESULTS_FOLDER
 from harness.results.cards import OWN_DATA_SETS, DataSet, data_sets
 from harness.results.index import Results
 from harness.transforms.affine import Affine
@@ -50,6 +57,8 @@ SCORES_HEAD = """| task | metric x100 | this model | all seeds | protocol |
 |:--|:--|--:|--:|:--|
 """
 DIGEST_DIGITS_ON_CARD = 12
+EVAL_RESULTS_FILE = "sentence-embedding-harness.yaml"
+HARNESS_URL = "https://pypi.org/project/sentence-embedding-harness/"
 
 
 # The model
@@ -229,6 +238,7 @@ def write_card(
     citation: str,
     *,
     model_index: bool = False,
+    date: str | None = None,
 ) -> int:
     """Write README.md into an exported folder: use, scores with protocol, origin, citation.
 
@@ -240,6 +250,8 @@ def write_card(
         results: The records that may have scores of it.
         citation: BibTeX.
         model_index: Whether the scores are in the front matter, too.
+        date: The day of the export, to write the scores into `.eval_results`, too; None
+            writes no such file.
 
     Returns:
         The number of scores on the card.
@@ -278,6 +290,8 @@ def write_card(
         citation=citation,
     )
     (folder / "README.md").write_text(card, encoding="utf-8")
+    if date is not None:
+        write_eval_results(folder, eval_results(records, tasks), date)
     return len(records)
 
 
@@ -371,6 +385,36 @@ def eval_results(
         )
         results.append(result)
     return results
+
+
+def write_eval_results(folder: Path, results: Iterable[EvalResult], date: str) -> None:
+    """Write the scores of data sets that the hub has into `.eval_results` of a folder.
+
+    Args:
+        folder: The folder.
+        results: The scores, as the front matter of its card has them.
+        date: The day of the export, as 2026-01-31.
+    """
+    known_ids = {data_set.id for data_set in data_sets() if data_set.revisions}
+    entries = [
+        EvalResultEntry(
+            dataset_id=result.dataset_type,
+            task_id=f"{result.dataset_name}_default_{result.dataset_split}",
+            value=round(100 * result.metric_value, FRACTION_DECIMALS - 2),  # in points
+            dataset_revision=result.dataset_revision,
+            date=date,
+            source_url=HARNESS_URL,
+            source_name="sentence-embedding-harness",
+            notes=(result.metric_args or {}).get("notes"),
+        )
+        for result in results
+        if result.dataset_type in known_ids
+    ]
+    if entries:
+        text = yaml.safe_dump(eval_result_entries_to_yaml(entries), sort_keys=False)
+        (folder / EVAL_RESULTS_FOLDER).mkdir(exist_ok=True)
+        path = folder / EVAL_RESULTS_FOLDER / EVAL_RESULTS_FILE
+        path.write_text(text, encoding="utf-8")
 
 
 def _names_on_hub(task: Task) -> tuple[DataSet, str]:

@@ -36,7 +36,12 @@ from harness.evaluation.cell import fit
 from harness.evaluation.evaluate import Embedder
 from harness.evaluation.run import FittedTransforms, RunContext, execute, fit_cell
 from harness.evaluation.select import PlannedCell
-from harness.interop.exported import eval_results, write_card, write_model
+from harness.interop.exported import (
+    eval_results,
+    write_card,
+    write_eval_results,
+    write_model,
+)
 from harness.registry import load_registry
 from harness.results.card_statements import statements_of_file
 from harness.results.cards import interpret
@@ -249,3 +254,8 @@ def test_a_score_in_the_front_matter_is_read_as_one_of_its_task(name, tmp_path):
     claim = interpret(statement, registry)
     assert (claim.task, claim.score) == (name, "spearman")
     assert (claim.why_not, claim.doubt) == ("", "")
+    write_eval_results(tmp_path, results, "2026-01-31")
+    for file in tmp_path.glob(".eval_results/*"):
+        [statement] = statements_of_file(file)
+        assert interpret(statement, registry).task == name
+        assert "source:" in file.read_text()
