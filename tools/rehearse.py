@@ -106,8 +106,8 @@ class Scratch:
         line = [sys.executable, "-m", "harness", command, "--quiet", *words]
         for name, value in options.items():
             line += [f"--{name}", str(value)]
-        line.append("--encoder")
-        line += [f"{name}={path}" for name, path in self.encoders.items()]
+        for name, path in self.encoders.items():
+            line += ["--encoder", f"{name}={path}"]
         variables = {**os.environ, "PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1"}
         done = subprocess.run(  # noqa: S603 - the harness itself
             line, env=variables, capture_output=True, text=True, check=False
