@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from transformers.utils import logging as transformers_logging
 
 from harness.core.environment import environment
 from harness.core.errors import UsageError
@@ -154,6 +155,8 @@ def write_checkpoint(
         dir=folder.parent, prefix=f".{folder.name}-"
     ) as scratch:
         new = Path(scratch)
+        # Its bar of one file would be in the middle of ours.
+        transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
         model.save_pretrained(new)
         # safetensors writes files that only their owner may read.
         shutil.copymode(new / "config.json", new / "model.safetensors")
