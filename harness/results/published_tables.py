@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 
 from harness.core.errors import DataError, UsageError
@@ -30,6 +31,9 @@ from harness.results.published import (
 from harness.results.verdict import PRINTED_NUMBER
 
 TABLE_ID = re.compile(r"[a-z0-9]+([.-][a-z0-9]+)*")
+
+# The similarity of a name to the paper's that it misspells; SimCSE's and DiffCSE's are below.
+SPELLING_SIMILARITY = 0.85
 
 # The keys of a row that hold a value for each column.
 KEYS_BY_COLUMN = ("values", "sd", "median", "methods", "tasks", "notes")
@@ -80,7 +84,16 @@ def load_table(path: Path) -> Table:
 
 def published_table(name: str, tables: Sequence[Table]) -> Table:
     """The table of that name. Raises UsageError, which offers the nearest ones."""
-    return look_up("published table", name, {table.id: table for table in tables})
+    tables_by_id = {table.id: table for table in tables}
+    papers = {table_id.partition(".")[0] for table_id in tables_by_id}
+    paper = name.partition(".")[0]
+    is_misspelt = get_close_matches(paper, papers, cutoff=SPELLING_SIMILARITY)
+    if not is_misspelt and name not in tables_by_id:
+        raise UsageError(
+            f"no number of {paper!r} is here (harness list papers); a model of it is measured by "
+            "harness run -m MODEL -t 'sts*'"
+        )
+    return look_up("published table", name, tables_by_id)
 
 
 def published_cell(name: str, tables: Sequence[Table]) -> PublishedCell:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from refusals import REFUSALS
 
-from harness.core.errors import DataError
+from harness.core.errors import DataError, UsageError
 from harness.results.folder import ResultsFolder
 from harness.results.published import (
     AGGREGATION_OF,
@@ -19,7 +19,7 @@ from harness.results.published import (
     Table,
     reasons,
 )
-from harness.results.published_tables import load_table, load_tables
+from harness.results.published_tables import load_table, load_tables, published_table
 from harness.results.reproduction import count
 from harness.results.verdict import CellState
 
@@ -247,3 +247,10 @@ def test_a_row_may_name_another_method_for_one_column(tmp_path):
     methods = [cell.method for cell in table.cells if cell.row.id == "ours"]
     usual = "bert-base:64.mean+sn+natsv:6@target"
     assert methods == [usual, "bert-mini.mean+sn@target", usual]
+
+
+def test_a_paper_that_is_not_here_is_no_misspelling_of_another():
+    with pytest.raises(UsageError, match="no number of 'diffcse' is here"):
+        published_table("diffcse.t1", TABLES)
+    with pytest.raises(UsageError, match=r"did you mean simcse\.t5"):
+        published_table("simcs.t5", TABLES)
