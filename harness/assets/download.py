@@ -137,6 +137,6 @@ def download_file(url: str, target: Path, limit: int) -> str:
     with part.open("rb") as file:
         beginning = file.read(512).lstrip().lower()
     if not beginning or beginning.startswith(PAGE_STARTS):
-        found = "a web page" if beginning else "0 bytes"
-        raise DataError(f"{url}: wanted a file, found {found}")
+        content = "a web page" if beginning else "0 bytes"
+        raise DataError(f"{url}: wanted a file, found {content}")
     return sha256_of(part.replace(target))

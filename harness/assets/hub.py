@@ -21,8 +21,8 @@ WEIGHTS = ("model.safetensors", "model-*.safetensors", "pytorch_model.bin")
 MODULE_PATTERNS = tuple(f"[0-9]_[A-Z]*/{file}" for file in WEIGHTS)
 VOCABULARY_PATTERNS = ("*.txt", "*.model", "*.codes", "*.vocab", "*.spm", "*.tiktoken")
 MODEL_FILES = ("*.json", *VOCABULARY_PATTERNS, *WEIGHTS, *MODULE_PATTERNS)
-# The scores that a model claims for itself.
-CLAIM_FILES = ("README.md", ".eval_results/*.yaml", ".eval_results/*.yml")
+# The files in which a model states its own scores.
+STATED_SCORE_FILES = ("README.md", ".eval_results/*.yaml", ".eval_results/*.yml")
 
 
 def snapshot_of(source: Hub) -> Path | None:
@@ -101,11 +101,13 @@ def fetch_model(source: Hub, *, again: bool = False) -> Path:
 
 
 def model_files(names: Iterable[str]) -> list[str]:
-    """The files of a repository that hold a model and its claims.
+    """The files of a repository that hold a model, and the scores that it states.
 
     A pickled file, .bin, is left out where its folder has weights as safetensors.
     """
-    matching = [name for name in names if _matches(name, (*MODEL_FILES, *CLAIM_FILES))]
+    matching = [
+        name for name in names if _matches(name, (*MODEL_FILES, *STATED_SCORE_FILES))
+    ]
     safe_folders = {
         name.rpartition("/")[0] for name in matching if name.endswith(".safetensors")
     }

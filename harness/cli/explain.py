@@ -84,6 +84,10 @@ def explain_command(
     among other scores, pairs, poolings, prompts, lengths and precisions of that model,
     the cheapest first; exit status 1 if none gives its digits.
     """
+    if cell is None and model is not None:
+        raise UsageError(
+            "--model needs the task of the number: explain TASK --model ..."
+        )
     if cell is None:
         _name_owners(sources.folder, mine, as_json=as_json)
         return

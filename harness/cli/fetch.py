@@ -68,7 +68,13 @@ def fetch_command(
     statuses = []
     scratch_place = None if switch else data_dir
     with TemporaryDirectory(dir=scratch_place, prefix=".fetch-") as scratch:
-        fetcher = Fetcher(places, tasks, corpora, Path(scratch), switch)
+        fetcher = Fetcher(
+            places=places,
+            tasks=tasks,
+            corpora=corpora,
+            scratch=Path(scratch),
+            offline_switch=switch,
+        )
         for name, things in things_by_name.items():
             try:
                 location = ", ".join(fetcher.bring(thing) for thing in things)
@@ -92,18 +98,20 @@ def fetched_things(
 
     Most names fetch one thing; a bundle fetches the assets of one download.
     """
-    known: dict[str, tuple[Fetchable, ...]] = {}
+    members_by_name: dict[str, tuple[Fetchable, ...]] = {}
     known_assets = every_asset()
     for asset in known_assets:
-        known[asset.name] = (asset,)
+        members_by_name[asset.name] = (asset,)
     for name, members in BUNDLES.items():
-        known[name] = tuple(asset for asset in known_assets if asset.name in members)
+        members_by_name[name] = tuple(
+            asset for asset in known_assets if asset.name in members
+        )
     for name, config in registry.encoders.items():
-        known[name] = assets_of(config) or (config,)
+        members_by_name[name] = assets_of(config) or (config,)
     things_by_name: dict[str, tuple[Fetchable, ...]] = {}
     for name in dict.fromkeys(names):
-        if "/" in name and name not in known:  # a repository of the hub
+        if "/" in name and name not in members_by_name:  # a repository of the hub
             things_by_name[name] = (config_for(name, name, None),)
         else:
-            things_by_name[name] = look_up("asset", name, known)
+            things_by_name[name] = look_up("asset", name, members_by_name)
     return things_by_name

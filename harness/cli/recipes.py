@@ -171,11 +171,11 @@ class Recipe(ABC):
         if self.threads is not None:
             torch.set_num_threads(self.threads)
         return SentenceEncoder(
-            self.start_name,
-            self.start_folder,
-            self.places.cache,
-            settings.setup,
-            self.seed,
+            name=self.start_name,
+            folder=self.start_folder,
+            cache=self.places.cache,
+            setup=settings.setup,
+            seed=self.seed,
         )
 
     def contrastive(self, defaults: Callable[[Any], Any], columns: Any) -> Any:

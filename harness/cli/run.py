@@ -334,8 +334,8 @@ def _compare_rows(
         with progress_on(sys.stderr) as progress:
             resampler = Resampler(runs, chosen.loader, progress, jobs)
             # The run's own differences replace the committed ones.
-            known = {**committed.differences, **runs.differences}
-            differences = compare_shown(committed.claims, resampler, known)
+            earlier = {**committed.differences, **runs.differences}
+            differences = compare_shown(committed.claims, resampler, earlier)
             write_differences(runs.path, differences)
     except HarnessError as error:
         opt.note(f"harness: rows were not compared: {error}")
@@ -350,8 +350,10 @@ def promote(
     Returns the number of records that were written.
     """
     count = committed.store.promote(records)
-    known = {**committed.differences, **runs.differences}
-    shown = shown_differences(committed.reopen(committed.path), committed.claims, known)
-    kept = {contrast: known[contrast] for contrast in shown if contrast in known}
+    measured = {**committed.differences, **runs.differences}
+    shown = shown_differences(
+        committed.reopen(committed.path), committed.claims, measured
+    )
+    kept = {contrast: measured[contrast] for contrast in shown if contrast in measured}
     write_differences(committed.path, kept)
     return count

@@ -214,8 +214,9 @@ def _print_verification(
 
 
 def _facts_file(output: Path, model: str) -> Path:
-    """The file of a model's verification, which `ls` shows also for a model `./made`."""
-    return output / f"{file_name(model.lstrip('./'))}.json"
+    """The file of a model's verification, whose name begins with no dot: `ls` shows it."""
+    name = file_name(model.removeprefix("./"))
+    return output / f"{'_' if name.startswith('.') else ''}{name}.json"
 
 
 def _key_of_answer(
@@ -235,7 +236,8 @@ def _key_of_answer(
         return ""
     numbers, faults = numbers_of_model(folder, resolver.registry, card_files)
     loader = TaskLoader(resolver.places, resolver.registry.corpora)
-    tasks = {number.task for number in numbers if not number.why_not}
+    measurable = [number for number in numbers if not number.why_not]
+    tasks = {name for number in measurable for name in (number.task, number.or_task)}
     return digest_of(
         {
             "version": version_of("sentence-embedding-harness"),
@@ -254,7 +256,7 @@ def _data_digests(
 ) -> dict[str, str]:
     """The digest of the pairs of each task that is on this machine."""
     digests = {}
-    for name in sorted(tasks):
+    for name in sorted(filter(None, tasks)):
         with suppress(AssetMissing):
             digests[name] = loader.texts(registry.tasks[name]).digests["data"]
     return digests

@@ -168,8 +168,8 @@ def _digest_of_program(module: str) -> str | None:
     record has.
     """
     package = module.partition(".")[0]
-    known = {HARNESS.name, BASELINES.name, FILE_PLUGINS, *sys.stdlib_module_names}
-    if package in known or package not in sys.modules:
+    packages = {HARNESS.name, BASELINES.name, FILE_PLUGINS, *sys.stdlib_module_names}
+    if package in packages or package not in sys.modules:
         return None
     package_file = getattr(sys.modules[package], "__file__", None) or ""
     if {"site-packages", "dist-packages"} & {*Path(package_file).parts}:

@@ -260,10 +260,10 @@ def _read_pooling(file: Path) -> dict[str, Any]:
     modes = _modes(settings)
     is_known = not unknown and modes and set(modes) <= POOLING_MODES.keys()
     if not is_known or not file.is_file():
-        found = unknown or settings.get("pooling_mode", "no settings")
+        refused = unknown or settings.get("pooling_mode", "no settings")
         raise DataError(
-            f"{file}: wanted poolings of {', '.join(POOLING_MODES)}, found {found!r}; take another "
-            "pooling than native"
+            f"{file}: wanted poolings of {', '.join(POOLING_MODES)}, found {refused!r}; take "
+            "another pooling than native"
         )
     return settings
 

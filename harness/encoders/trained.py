@@ -132,13 +132,17 @@ class Member(TransformerConfig):
         # A start without a pinned digest is pinned by its revision, or by its first
         # download: its digest is taken from the file.
         start_digest = start.weights_sha256 or made_from.get(start.name)
-        found = recipe_of(str(training.get("command"))), training.get("seed"), made_from
+        stated = (
+            recipe_of(str(training.get("command"))),
+            training.get("seed"),
+            made_from,
+        )
         wanted = self.family.recipe, self.seed, {start.name: start_digest}
-        if found != wanted:
+        if stated != wanted:
             raise DataError(
                 f"{path / TRAINING_FILE}: wanted harness train {wanted[0]} with seed {wanted[1]} "
-                f"from weights {wanted[2]}; found {found[0]} with seed {found[1]} from {found[2]}; "
-                "train it again, into another folder"
+                f"from weights {wanted[2]}; found {stated[0]} with seed {stated[1]} from "
+                f"{stated[2]}; train it again, into another folder"
             )
         return super().identify(path)
 

@@ -162,6 +162,8 @@ def _verdict_on_numbers(diagnosis: Diagnosis) -> list[str]:
         return [_distance_in_words(diagnosis.numbers, diagnosis.distant_spread)]
     if diagnosis.nothing_is_wrong:
         return ["Most likely nothing is wrong:"]
+    if diagnosis.is_unknown and diagnosis.notes:
+        return ["Beyond the note, nothing that is known here explains it."]
     if diagnosis.is_unknown:
         return ["Nothing that is known here explains it."]
     if all(suggestion.certainty == "possible" for suggestion in diagnosis.suggestions):

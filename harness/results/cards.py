@@ -212,7 +212,8 @@ def interpret(statement: Statement, registry: Registry) -> CardNumber:
 
 def _or_task(data_set: DataSet, statement: Statement) -> str:
     """Another task that a statement without a repository and a commit may mean; empty without."""
-    if statement.data_set_id.lower() not in ("", statement.data_set.lower()):
+    named_by_itself = ("", "unknown", statement.data_set.lower())
+    if statement.data_set_id.lower() not in named_by_itself:
         return ""
     if statement.revision not in ("", "None"):
         return ""

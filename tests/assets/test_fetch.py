@@ -173,7 +173,7 @@ def test_weights_that_are_gone_or_damaged_are_fetched_again(fetch, tmp_path, gon
 
 
 def test_a_fetch_that_is_killed_leaves_no_model(hub, monkeypatch, tmp_path):
-    """What is there then, as what another program left, is completed by the next fetch."""
+    """The files that an interrupted download left are completed by the next fetch."""
 
     def killed(*arguments, **settings):
         fetch_model(*arguments, **settings)

@@ -165,6 +165,7 @@ def test_a_repository_at_a_revision_is_checked_by_the_card_that_it_has_there(
             "wanted a number",
         ),
         (("explain", "mini-sts", "--model", "bert-mini"), 2, "needs --mine"),
+        (("explain", "--model", "bert-mini", "--mine", "1"), 2, "needs the task"),
         (
             (
                 *("explain", "mini-sts", "--model", "bert-mini"),

@@ -175,6 +175,16 @@ def test_a_number_on_pairs_that_are_not_known_is_never_refuted(model):
     assert found.exit_status == 0
 
 
+def test_a_number_that_may_be_of_two_tasks_is_checked_on_both(model):
+    dev = model.scores(AS_IT_IS, OTHERS["mini-sts.dev"])["spearman"]["all"]
+    either = replace(number_of_card(f"{dev:.4f}"), or_task="mini-sts.dev")
+    [found] = verified(model, either).numbers
+    assert (found.holds, found.number.task) == (True, "mini-sts.dev")
+    neither = replace(number_of_card("1.5000"), or_task="mini-sts.dev")
+    [found] = check_numbers(model, [neither], FEW)
+    assert (found.differs, found.number.task) == (True, TASK.name)
+
+
 def test_what_is_missing_is_status_3(model):
     number = interpret(
         Statement("75.46", "cosine_spearman", data_set="STS12"), REGISTRY

@@ -44,7 +44,7 @@ from harness.interop.exported import (
 )
 from harness.registry import load_registry
 from harness.results.card_statements import statements_of_file
-from harness.results.cards import interpret
+from harness.results.cards import data_sets, interpret
 from harness.results.index import Results
 from harness.results.store import Store
 from harness.transforms.pooling import CLS, MEAN, NATIVE, POOLER, POOLINGS
@@ -255,7 +255,15 @@ def test_a_score_in_the_front_matter_is_read_as_one_of_its_task(name, tmp_path):
     assert (claim.task, claim.score) == (name, "spearman")
     assert (claim.why_not, claim.doubt) == ("", "")
     write_eval_results(tmp_path, results, "2026-01-31")
-    for file in tmp_path.glob(".eval_results/*"):
+    files = list(tmp_path.glob(".eval_results/*"))
+    tasks_on_the_hub = {
+        task
+        for known in data_sets()
+        if known.revisions
+        for task in known.tasks.values()
+    }
+    assert len(files) == (name in tasks_on_the_hub)
+    for file in files:
         [statement] = statements_of_file(file)
         assert interpret(statement, registry).task == name
         assert "source:" in file.read_text()

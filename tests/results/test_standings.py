@@ -49,6 +49,7 @@ def words_of(name):
             "mteb.1/snowflake-arctic-embed-m-v1-5/sts13",
             ["contradicted by mteb.cards/snowflake-arctic-embed-m-v1-5: 82.67 (+9.00)"],
         ),
+        ("mteb.1/bge-base-en-v1-5/sts-b", ["confirmed by mteb.cards/bge-base-en-v1-5"]),
         ("simcse.t5/simcse-roberta-base-unsup/sts12", []),
     ],
 )
