@@ -25,7 +25,7 @@ WIKIPEDIA = "1,000,000 sentences of English Wikipedia"
 BERT_MINI = TransformerConfig(
     "bert-mini",
     repo="",
-    package="harness/assets/embedded/bert-mini",
+    package="harness/data/embedded/bert-mini",
     weights_sha256="b9d1aa5565dc10cec64b453a2f14bf5dd67f0d1e57acc606bf98e9f2eba007d2",
     trained_on=WIKIPEDIA,
     cite="devlin2019bert",
@@ -35,7 +35,7 @@ GLOVE_MINI = StaticConfig(
     "glove-mini",
     Tokeniser("words", "lower"),
     file="vectors.safetensors",
-    package="harness/assets/embedded/glove-mini",
+    package="harness/data/embedded/glove-mini",
     weights_sha256="152756a15fd8b6fd11dc0dce5fb12df2fa28d399e8e686ee8550f57a1df6cb3a",
     trained_on=WIKIPEDIA,
     cite="pennington2014glove",

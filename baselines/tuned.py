@@ -68,7 +68,7 @@ SIMCSE_UNSUP_MINI = FamilyConfig(
 SIMCSE_SUP_MINI = TransformerConfig(
     "simcse-sup-mini",
     repo="",
-    package="harness/assets/embedded/simcse-sup-mini",
+    package="harness/data/embedded/simcse-sup-mini",
     weights_sha256="b38fddaa78945baf8f39a1b00c451f36fc254edd5f9be3c35a7aee3f07a11cea",
     trained_on=TRIPLETS,
     cite=SIMCSE,

@@ -84,9 +84,9 @@ def compare_golden_vectors(machine: Machine, values: dict[str, Any]) -> None:
     """Compare golden vectors of this device with those of the CPU, under real weights."""
     import numpy as np
 
-    from harness.assets.places import Places
     from harness.core.hardware import Hardware
     from harness.core.metrics import directions
+    from harness.data.places import Places
     from harness.gate.golden_vectors import encode_golden_sentences
     from harness.registry import load_registry
 

@@ -216,7 +216,7 @@ def write_encoder(folder: Path, shape: Mapping[str, int]) -> Path:
     import torch
     import transformers
 
-    from harness.assets.places import packaged
+    from harness.data.places import packaged
     from harness.registry import load_registry
 
     if not folder.exists():
@@ -237,7 +237,7 @@ def sentences(lengths: Sequence[int], count: int) -> list[str]:
     """
     import numpy as np
 
-    from harness.assets.places import EMBEDDED_DATA
+    from harness.data.places import EMBEDDED_DATA
 
     words = (EMBEDDED_DATA / "text.txt").read_text(encoding="utf-8").split()
     rng = np.random.default_rng(0)

@@ -16,10 +16,10 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from harness.assets.places import Places
 from harness.cli.train import recipe_from, run_training
 from harness.core.errors import DataError
 from harness.core.json_text import parse_json, write_json
+from harness.data.places import Places
 from harness.results.questions import (
     Search,
     SearchRow,

@@ -11,13 +11,13 @@ from time import perf_counter, sleep
 import pytest
 from fakes import Told
 
-from harness.assets.places import Places
+from harness.data.places import Places
+from harness.data.tasks.loader import TaskLoader
 from harness.evaluation.run import RunContext, execute
 from harness.evaluation.select import planned_cells
 from harness.registry import load_registry
 from harness.report.speed import LEAST_ROUNDS
 from harness.results.store import Store
-from harness.tasks.loader import TaskLoader
 
 TASKS = ("sts-b", "sick-r", "sts12", "sts13", "sts14", "sts15", "sts16")
 # What mteb has of them: other text forms, and all 9,927 pairs of SICK-R.

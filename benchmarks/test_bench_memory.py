@@ -13,8 +13,8 @@ import pytest
 from process_memory import STATUS, memory
 
 import harness.evaluation.embeddings
-from harness.assets.places import Places
 from harness.core.types import Progress
+from harness.data.places import Places
 from harness.encoders.cache.encodings import EncoderCache
 from harness.evaluation.embeddings import SHARD, CachedEncoder
 from harness.registry import load_registry

@@ -13,8 +13,6 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from harness.assets.catalogue import Asset as Asset
-    from harness.assets.places import Places as Places
     from harness.contracts.plugins import load_plugins as load_plugins
     from harness.core.errors import AssetMissing as AssetMissing
     from harness.core.errors import DataError as DataError
@@ -35,6 +33,8 @@ if TYPE_CHECKING:
     from harness.core.types import Method as Method
     from harness.core.types import Record as Record
     from harness.core.types import Task as Task
+    from harness.data.catalogue import Asset as Asset
+    from harness.data.places import Places as Places
     from harness.encoders.function import FunctionConfig as FunctionConfig
     from harness.encoders.native import NativeConfig as NativeConfig
     from harness.encoders.transformer import TransformerConfig as TransformerConfig

@@ -21,11 +21,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from harness.assets import places
 from harness.core.digests import digest_of
 from harness.core.errors import HarnessError, UsageError, first_line, is_interruption
 from harness.core.metrics import add_metric
 from harness.core.provenance import FILE_PLUGINS, PLUGINS, Plugin
+from harness.data import places
 from harness.registry import collected
 
 GROUP = "sentence_embedding_harness"  # of entry points

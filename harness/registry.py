@@ -1,6 +1,6 @@
 """The registry: encoders, poolings, post-processors, methods, tasks and corpora by name.
 
-`load_registry` imports the files of `baselines` and `harness.tasks`, and collects the
+`load_registry` imports the files of `baselines` and `harness.data.tasks`, and collects the
 tuples that they end with, and the tuples of plug-ins that are loaded. A `Registry`
 finds registered objects by name, and reads the ids of methods. This is the only module
 that names the package of baselines, and no module of the engine names a method.
@@ -33,9 +33,9 @@ from harness.core.types import (
     MethodId,
     Task,
 )
+from harness.data.tasks.loader import OWN_TEXTS, TARGETS
 from harness.encoders.function import FunctionConfig
 from harness.encoders.native import NativeConfig
-from harness.tasks.loader import OWN_TEXTS, TARGETS
 from harness.transforms.pooling import LAYER, MIX, NATIVE, POOLINGS, Native
 
 BASELINES_PACKAGE = "harness.baselines" if IS_WHEEL else "baselines"
@@ -326,7 +326,7 @@ def collected(plugins: tuple[Plugin, ...] = ()) -> Registry:
     """
     plugin_modules = [sys.modules[plugin.module] for plugin in plugins]
     method_modules = [*_modules(BASELINES_PACKAGE), *plugin_modules]
-    task_modules = [*_modules("harness.tasks"), *plugin_modules]
+    task_modules = [*_modules("harness.data.tasks"), *plugin_modules]
     poolings = [*POOLINGS, LAYER, MIX, NATIVE, *_listed(plugin_modules, "POOLINGS")]
     posts: list[tuple[str, Callable[..., PostProcessor]]] = []
     for module in method_modules:

@@ -14,11 +14,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from harness.assets.places import Places
 from harness.core.errors import UsageError
 from harness.core.hardware import base_name
 from harness.core.interfaces import EncoderConfig, Hub
 from harness.core.types import METHOD_GRAMMAR, Method, MethodId
+from harness.data.places import Places
+from harness.data.tasks.own_pairs import task_of_file
 from harness.encoders.checkpoint import MODULES_FILE
 from harness.encoders.checkpoint_settings import require_nothing_unapplied
 from harness.encoders.elmo import ElmoConfig, is_elmo_folder
@@ -29,7 +30,6 @@ from harness.encoders.subword_vectors import SubwordConfig, is_subword_folder
 from harness.encoders.transformer import TransformerConfig
 from harness.encoders.word_vectors import StaticConfig
 from harness.registry import Registry, is_glob, load_registry, nearest
-from harness.tasks.own_pairs import task_of_file
 from harness.transforms.pooling import NATIVE, Native
 
 VECTOR_SUFFIXES = (".txt", ".vec", ".bin", ".npz", ".safetensors", ".gz")

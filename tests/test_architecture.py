@@ -16,8 +16,7 @@ ROOT = Path(__file__).resolve().parent.parent
 # that share a place in the order never import each other.
 ROOMS: tuple[tuple[str, ...], ...] = (
     ("core",),
-    ("assets",),
-    ("tasks", "transforms"),
+    ("data", "transforms"),
     ("encoders",),
     ("training",),
     ("registry",),

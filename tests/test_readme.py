@@ -7,9 +7,9 @@ from documents import ROOT, lines, parsed, starting, told
 from processes import Ended
 
 from baselines.miniature import ENCODERS
-from harness.assets.places import packaged
 from harness.cli import main
 from harness.core.interfaces import Trained
+from harness.data.places import packaged
 from harness.registry import load_registry
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -113,7 +113,7 @@ def test_the_wheel_is_the_folder_harness_alone(wheel):
         "sentence_embedding_harness",
     }
     assert "harness/baselines/whitening.py" in names
-    assert "harness/assets/committed/papers/simcse.t5.toml" in names
+    assert "harness/data/committed/papers/simcse.t5.toml" in names
     assert {"harness/contracts/laws.py", "harness/py.typed"} <= set(names)
     assert not [name for name in names if name.endswith((".tex", "LEADERBOARD.md"))]
 

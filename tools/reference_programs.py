@@ -43,12 +43,12 @@ from sentence_transformers.sentence_transformer.losses import (
 from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
 from torch import nn
 
-from harness.assets.places import Places
 from harness.cli.train import recipe_from
 from harness.core.errors import HarnessError, UsageError
 from harness.core.files import write_atomically
 from harness.core.pairs import Pairs
 from harness.core.types import Task
+from harness.data.places import Places
 from harness.interop.mteb import local_task
 from harness.registry import load_registry
 from harness.results.conformance import REFERENCE_TOLERANCE, Reference, ReferenceCell

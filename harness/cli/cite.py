@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from harness.assets.places import Places
 from harness.cli import options as opt
+from harness.data.places import Places
 from harness.report.cite import cite
 from harness.resolve import Resolver
 

@@ -15,13 +15,14 @@ from typing import Annotated, Any
 
 import typer
 
-from harness.assets.places import Places
 from harness.cli import options as opt
 from harness.cli.verify import MostEncodings, own_method
 from harness.core.errors import UsageError
 from harness.core.metrics.similarity import CORRELATION_SCORES
 from harness.core.progress import Bar
 from harness.core.terminal import wrapped
+from harness.data.places import Places
+from harness.data.tasks.loader import TaskLoader
 from harness.evaluation.variants import VariantScores
 from harness.evaluation.verification import Explainer
 from harness.registry import Registry, look_up
@@ -35,7 +36,6 @@ from harness.results.cards import number_of_target
 from harness.results.explain import Explanation
 from harness.results.folder import ResultsFolder
 from harness.results.owners import owners_of, read_figures
-from harness.tasks.loader import TaskLoader
 
 
 def explain_command(

@@ -13,13 +13,13 @@ from harness.cli import options as opt
 from harness.core.errors import UsageError
 from harness.core.files import make_folder
 from harness.core.progress import progress_on
+from harness.data.tasks.loader import TARGETS, TaskLoader
 from harness.evaluation.evaluate import SMALL_TASK
 from harness.evaluation.run import fit_cell
 from harness.evaluation.select import PlannedCell
 from harness.registry import look_up
 from harness.report.bibtex import HARNESS_KEY, bibtex
 from harness.resolve import Resolver
-from harness.tasks.loader import TARGETS, TaskLoader
 
 
 def export_command(

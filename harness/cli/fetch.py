@@ -2,7 +2,7 @@
 
 A name on the command line is an asset of the catalogue, several assets in one download,
 an encoder, or a repository of the hub. `fetched_things` makes of each name the things
-to fetch, which harness.assets.fetch brings and checks.
+to fetch, which harness.data.fetch brings and checks.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from typing import Annotated
 
 import typer
 
-from harness.assets.catalogue import BUNDLES
-from harness.assets.download import offline_switch
-from harness.assets.fetch import Fetchable, Fetcher, listing
-from harness.assets.places import Places, asset_named, assets_of, every_asset
 from harness.cli import options as opt
 from harness.core.errors import HarnessError
 from harness.core.files import make_folder
+from harness.data.catalogue import BUNDLES
+from harness.data.download import offline_switch
+from harness.data.fetch import Fetchable, Fetcher, listing
+from harness.data.places import Places, asset_named, assets_of, every_asset
 from harness.registry import Registry, load_registry, look_up
 from harness.resolve import config_for
 

@@ -17,12 +17,12 @@ from tempfile import TemporaryDirectory
 from textwrap import shorten
 from urllib.parse import urlsplit
 
-from harness.assets.download import offline_switch
-from harness.assets.fetch import Fetcher, addresses_of
-from harness.assets.places import Places, asset_named, every_asset
 from harness.cli import options as opt
 from harness.core.errors import AssetMissing, DataError
 from harness.core.files import make_folder, sized
+from harness.data.download import offline_switch
+from harness.data.fetch import Fetcher, addresses_of
+from harness.data.places import Places, asset_named, every_asset
 from harness.evaluation.select import FIRST_ASSETS
 from harness.registry import Registry
 from harness.report.next_steps import best_next_step

@@ -14,8 +14,6 @@ from typing import Annotated, Any
 
 import typer
 
-from harness.assets.catalogue import Asset
-from harness.assets.places import Places, every_asset, packaged, pinned_by
 from harness.cli.options import (
     DataDir,
     Encoders,
@@ -34,6 +32,9 @@ from harness.core.interfaces import EncoderConfig, Hub, Packaged, Pooling, Train
 from harness.core.pairs import rows_digest
 from harness.core.provenance import PLUGINS
 from harness.core.terminal import text_table
+from harness.data.catalogue import Asset
+from harness.data.places import Places, every_asset, packaged, pinned_by
+from harness.data.tasks.loader import TARGETS
 from harness.plugins import PLUGIN_LISTS, registered
 from harness.registry import Registry, look_up
 from harness.report.standings import standings_in_short
@@ -43,7 +44,6 @@ from harness.results.numbers import published_numbers
 from harness.results.published import PublishedCell, Table
 from harness.results.published_tables import load_tables, published_table
 from harness.results.standings import Standing, standings_of
-from harness.tasks.loader import TARGETS
 
 ListedRow = dict[str, Any]
 LISTED_KINDS = (
@@ -372,7 +372,7 @@ def _published_row(cell: PublishedCell, standings: Sequence[Standing]) -> Listed
 def digests_rows(registry: Registry, places: Places, name: str) -> list[ListedRow]:
     """The number of rows and the digest of each split of a task.
 
-    The file of the task in harness/tasks has to state them.
+    The file of the task in harness/data/tasks has to state them.
     """
     task = look_up("task", name, registry.tasks_by_name)
     folder = places.require_data(task.asset)

@@ -21,12 +21,12 @@ from typing import Annotated, Any, TextIO
 
 import typer
 
-from harness.assets.places import Places
 from harness.contracts.plugins import open_plugins
 from harness.core import hardware
 from harness.core.errors import UsageError
 from harness.core.provenance import Plugin
 from harness.core.terminal import text_table, visible, wrapped
+from harness.data.places import Places
 from harness.evaluation.processes import default_jobs
 from harness.evaluation.select import MOST_SEEDS
 from harness.plugins import plugin_of_file, plugins_in_use

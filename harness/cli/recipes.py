@@ -20,8 +20,8 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from harness.assets.places import Places
 from harness.cli import options as opt
+from harness.data.places import Places
 from harness.encoders.checkpoint import transformer_folder
 from harness.encoders.checkpoint_settings import read_settings
 from harness.registry import load_registry, look_up

@@ -15,10 +15,10 @@ from harness.cli.options import Folders, Selection, note
 from harness.core.hardware import base_name
 from harness.core.interfaces import EncoderConfig
 from harness.core.types import MethodId
+from harness.data.tasks.loader import TaskLoader, limited, limited_corpus
 from harness.evaluation.select import PlannedCell, on_hardware, select_cells
 from harness.registry import Registry, is_glob
 from harness.resolve import Resolver, bypass_notes
-from harness.tasks.loader import TaskLoader, limited, limited_corpus
 
 
 @dataclass(frozen=True)

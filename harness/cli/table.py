@@ -21,6 +21,7 @@ from harness.cli.selection import Patterns, record_patterns
 from harness.core.errors import UsageError
 from harness.core.progress import progress_on
 from harness.core.types import AGGREGATIONS, Task
+from harness.data.tasks.loader import TaskLoader
 from harness.evaluation.compare import (
     Resampler,
     compare_methods,
@@ -40,7 +41,6 @@ from harness.report.table import markdown as in_markdown
 from harness.results.differences import SIGNIFICANCE_LEVEL
 from harness.results.folder import ResultsFolder
 from harness.results.score_rows import folder_rows
-from harness.tasks.loader import TaskLoader
 
 # What is printed of a score for people; --csv and --json have all columns.
 CELL_COLUMNS = (

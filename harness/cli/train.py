@@ -17,7 +17,6 @@ from typing import Annotated, Any
 
 import typer
 
-from harness.assets.places import Places
 from harness.cli import options as opt
 from harness.cli.parsing import Command, Commands, flattened
 from harness.cli.recipes import RECIPES, Recipe, Threads, command_line, option_of
@@ -25,6 +24,7 @@ from harness.core.errors import HarnessError
 from harness.core.files import make_folder
 from harness.core.interfaces import EncoderConfig, Trained
 from harness.core.progress import progress_on
+from harness.data.places import Places
 from harness.encoders.native import bypass_note
 from harness.encoders.trained import FamilyConfig
 from harness.encoders.transformer import TransformerConfig

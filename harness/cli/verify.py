@@ -24,6 +24,7 @@ from harness.core.files import file_name, make_folder, write_atomically
 from harness.core.json_text import parse_json
 from harness.core.progress import Bar
 from harness.core.types import Method
+from harness.data.tasks.loader import TaskLoader
 from harness.encoders.checkpoint import MODULES_FILE
 from harness.evaluation.variants import VariantScores
 from harness.evaluation.verification import Explainer, check_numbers
@@ -38,7 +39,6 @@ from harness.resolve import Resolver
 from harness.results.card_statements import CARD_FILE
 from harness.results.cards import mark_other_models, numbers_of_model
 from harness.results.checked_numbers import Verification
-from harness.tasks.loader import TaskLoader
 from harness.transforms.pooling import NATIVE, Native
 
 # The programs whose versions a verification for a pull request states.

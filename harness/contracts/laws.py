@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from harness.assets.places import asset_named, every_asset
 from harness.contracts.samples import (
     MISSING_FOLDER,
     encoding,
@@ -36,8 +35,9 @@ from harness.core.interfaces import EncoderConfig, Pooling, PostProcessor
 from harness.core.metrics import Metric, metric_of, metrics
 from harness.core.pairs import Pairs, pairs_digest
 from harness.core.types import Corpus, Method, Task
+from harness.data.places import asset_named, every_asset
+from harness.data.tasks.loader import TARGETS
 from harness.registry import Registry
-from harness.tasks.loader import TARGETS
 from harness.transforms.affine import Affine, Moments
 
 Law = Callable[..., None]

@@ -1,6 +1,6 @@
 """The interfaces of encoders, poolings and post-processors, and the sources of encoders.
 
-A source names files; `harness.assets.places` finds them on this machine.
+A source names files; `harness.data.places` finds them on this machine.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Where the harness is installed: in a checkout, or from a wheel.
 
 A wheel holds the folder `baselines` as the package `harness.baselines`, the folder
-`results` without its generated pages as `harness/assets/committed`, and the templates
+`results` without its generated pages as `harness/data/committed`, and the templates
 of plug-ins as `harness/templates`.
 """
 

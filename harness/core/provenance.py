@@ -22,11 +22,11 @@ from harness.core.layout import BASELINES, HARNESS
 # The harness's own code
 
 SOURCE_SUFFIXES = (".py", ".toml", ".txt")
-# The rooms that compute scores. `assets` is not one of them: whichever file it finds or
-# downloads, the identity of a cell holds the digest of the file.
+# The rooms that compute scores. Of `data` the tasks are among them: whichever file it
+# finds or downloads, the identity of a cell holds the digest of the file.
 COMPUTING = (
     "core",
-    "tasks",
+    "data/tasks",
     "transforms",
     "encoders",
     "training",

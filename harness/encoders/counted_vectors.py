@@ -19,6 +19,7 @@ from harness.core.digests import digest_of, sha256_of
 from harness.core.errors import DataError, UsageError
 from harness.core.identity import identity_text
 from harness.core.interfaces import Identity, PostProcessor, Source, VectorFile
+from harness.data.tasks.readers import CORRECT_ADVICE, advising, lines
 from harness.encoders.checkpoint import require_weights
 from harness.encoders.word_vectors import (
     SETTINGS_IN_KEYS,
@@ -26,7 +27,6 @@ from harness.encoders.word_vectors import (
     StaticEncoder,
     require_file,
 )
-from harness.tasks.readers import CORRECT_ADVICE, advising, lines
 from harness.transforms.affine import Moments
 
 # Part of the key of every encoding: change it with any change that moves a vector.

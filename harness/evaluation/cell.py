@@ -32,6 +32,7 @@ from harness.core.metrics.geometry import alignment_uniformity
 from harness.core.pairs import Pairs
 from harness.core.provenance import code_digest, code_of, plugins_of
 from harness.core.types import Method, Record, Task
+from harness.data.tasks.loader import CellTexts
 from harness.encoders.cache.encodings import EncodingCost
 from harness.evaluation.embeddings import CachedEncoder, PooledEmbeddings
 from harness.evaluation.fit_corpus import (
@@ -42,7 +43,6 @@ from harness.evaluation.fit_corpus import (
 )
 from harness.evaluation.select import PlannedCell
 from harness.results.records import SCHEMA
-from harness.tasks.loader import CellTexts
 from harness.transforms.affine import Affine, Moments
 
 # SimCSE takes the pairs with a gold score above 4 of 5 as positives for alignment.

@@ -25,6 +25,7 @@ from harness.core.metrics.edit_distance import token_distances
 from harness.core.pairs import Pairs
 from harness.core.scores import ScorePath
 from harness.core.types import Progress, Task
+from harness.data.tasks.loader import TaskLoader
 from harness.evaluation.bootstrap import (
     ResampledMetric,
     bootstrap_scores,
@@ -52,7 +53,6 @@ from harness.results.folder import ResultsFolder
 from harness.results.index import column_value, encoder_of_method, methods_by_encoder
 from harness.results.records import Cell
 from harness.results.scorings import COMPARED_SCORINGS, averages
-from harness.tasks.loader import TaskLoader
 
 RESAMPLES = 10_000
 RESAMPLING_SEED = 0

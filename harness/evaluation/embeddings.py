@@ -17,12 +17,12 @@ from typing import Any
 
 import numpy as np
 
-from harness.assets.places import Places, revision_of
 from harness.core.arrays import Float, Float32, Int, read_only
 from harness.core.errors import DataError, ScoreError
 from harness.core.interfaces import Encoder, EncoderConfig, Encoding, Identity, Pooling
 from harness.core.provenance import code_of, with_code
 from harness.core.types import Progress
+from harness.data.places import Places, revision_of
 from harness.encoders.cache.encodings import (
     SENTENCE_CHARACTERS,
     SENTENCE_VECTORS,

@@ -17,13 +17,14 @@ from typing import Any
 
 import numpy as np
 
-from harness.assets.places import Places
 from harness.core.arrays import Float, Float32
 from harness.core.digests import text_digest, text_fault
 from harness.core.environment import one_blas_thread
 from harness.core.errors import AssetMissing, HarnessError, ScoreError, UsageError
 from harness.core.interfaces import Encoder, Transform
 from harness.core.types import Method, Progress, Record, Task
+from harness.data.places import Places
+from harness.data.tasks.loader import OWN_TEXTS, TaskLoader
 from harness.encoders.function import Function, FunctionConfig
 from harness.evaluation.cell import fit
 from harness.evaluation.embeddings import (
@@ -51,7 +52,6 @@ from harness.results.published_tables import load_tables
 from harness.results.reproduction import MIN_COVERAGE
 from harness.results.score_rows import score_rows, to_frame
 from harness.results.store import Store
-from harness.tasks.loader import OWN_TEXTS, TaskLoader
 from harness.transforms.pooling import NATIVE
 
 WARNED_COVERAGE = 0.5  # the share of tokens with a vector below which a call warns

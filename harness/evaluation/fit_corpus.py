@@ -33,6 +33,7 @@ from harness.core.interfaces import Pooling, Transform
 from harness.core.provenance import code_of
 from harness.core.tensors import TensorFile, write_tensors
 from harness.core.types import Method, Progress
+from harness.data.tasks.loader import TARGETS, FitCorpus
 from harness.evaluation.embeddings import (
     SHARD,
     CachedEncoder,
@@ -41,7 +42,6 @@ from harness.evaluation.embeddings import (
     pooled_rows,
     require_rows,
 )
-from harness.tasks.loader import TARGETS, FitCorpus
 from harness.transforms.affine import Moments
 from harness.transforms.pooling import POOLINGS, Native
 

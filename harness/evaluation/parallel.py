@@ -13,6 +13,7 @@ from uuid import uuid4
 from harness.core.environment import one_blas_thread
 from harness.core.interfaces import Identity
 from harness.core.types import Method, Progress
+from harness.data.tasks.loader import TaskLoader
 from harness.evaluation.embeddings import SHARD, CachedEncoder
 from harness.evaluation.fit_corpus import FitCorpusSample, encode_block
 from harness.evaluation.processes import Jobs, results_of
@@ -26,7 +27,6 @@ from harness.evaluation.run import (
 )
 from harness.evaluation.select import PlannedCell, units
 from harness.results.store import Store
-from harness.tasks.loader import TaskLoader
 
 
 @dataclass(frozen=True)

@@ -9,16 +9,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
-from harness.assets.places import asset_named
 from harness.core.errors import AssetMissing, HarnessError
 from harness.core.hardware import base_name
 from harness.core.interfaces import Trained
+from harness.data.places import asset_named
+from harness.data.tasks.loader import CellTexts, TaskLoader, distinct_sentences
 from harness.encoders.cache.encodings import EncoderCache
 from harness.evaluation.cell import identity_of
 from harness.evaluation.fit_corpus import needs_pass
 from harness.evaluation.select import PlannedCell
 from harness.results.store import Store, sidecar_metadata
-from harness.tasks.loader import CellTexts, TaskLoader, distinct_sentences
 
 CHARACTERS_A_SENTENCE = 60  # of corpora, about
 

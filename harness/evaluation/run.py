@@ -30,6 +30,7 @@ from harness.core.errors import (
 from harness.core.interfaces import Identity, Transform
 from harness.core.provenance import plugin_of_error
 from harness.core.types import Method, Progress, Record, Task
+from harness.data.tasks.loader import CellTexts, TaskLoader, distinct_sentences
 from harness.encoders.cache.encodings import EncodingCost
 from harness.evaluation.cell import fit, identity_of, measure, record_of
 from harness.evaluation.embeddings import CachedEncoder, PooledEmbeddings
@@ -43,7 +44,6 @@ from harness.evaluation.select import PlannedCell
 from harness.results.records import Cell
 from harness.results.reproduction import MIN_COVERAGE
 from harness.results.store import Store
-from harness.tasks.loader import CellTexts, TaskLoader, distinct_sentences
 
 LOG = logging.getLogger(__name__)
 

@@ -12,15 +12,15 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from harness.assets.places import Places
 from harness.core.errors import HarnessError, UsageError
 from harness.core.hardware import FLOAT32, Hardware, precision_of
 from harness.core.interfaces import EncoderConfig, Hub, Packaged, Trained, VectorFile
 from harness.core.types import Method, Task
+from harness.data.places import Places
+from harness.data.tasks.loader import OWN_TEXTS
 from harness.encoders.word_vectors import StaticConfig
 from harness.registry import Registry, is_glob
 from harness.results.records import Cell
-from harness.tasks.loader import OWN_TEXTS
 
 MOST_SEEDS = 1000  # of a method on a task; each is a cell of the plan
 

@@ -15,7 +15,6 @@ from typing import Any, Literal
 
 import numpy as np
 
-from harness.assets.places import Places
 from harness.core.arrays import Float, Float64
 from harness.core.environment import one_blas_thread
 from harness.core.errors import UsageError
@@ -24,12 +23,13 @@ from harness.core.interfaces import EncoderConfig, Pooling, Transform
 from harness.core.metrics import directions
 from harness.core.pairs import Pairs
 from harness.core.types import Method, Progress, Task
+from harness.data.places import Places
+from harness.data.tasks.loader import TaskLoader
 from harness.encoders.modules import Modules
 from harness.encoders.native import NativeConfig, PromptedConfig
 from harness.encoders.transformer import TransformerConfig
 from harness.evaluation.cell import measure
 from harness.evaluation.embeddings import CachedEncoder, PooledEmbeddings
-from harness.tasks.loader import TaskLoader
 from harness.transforms.pooling import NATIVE, POOLINGS
 
 # What is tried

@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 
-from harness.assets.places import Places
 from harness.core.arrays import Float32
 from harness.core.digests import text_digest
 from harness.core.environment import environment
@@ -29,6 +28,7 @@ from harness.core.interfaces import EncoderConfig
 from harness.core.provenance import code_digest, with_code
 from harness.core.tensors import TensorFile, write_tensors
 from harness.core.types import MethodId
+from harness.data.places import Places
 from harness.results.index import encoder_of_method
 from harness.results.layout import GOLDEN, RECORDS
 from harness.transforms.pooling import NATIVE

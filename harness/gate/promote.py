@@ -9,10 +9,10 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from harness.assets.places import Places
 from harness.core.errors import HarnessError, UsageError
 from harness.core.files import rewrite
 from harness.core.interfaces import EncoderConfig, Trained
+from harness.data.places import Places
 from harness.evaluation.run import Outcome
 from harness.evaluation.select import PlannedCell, by_encoder
 from harness.gate.check import (

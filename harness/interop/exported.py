@@ -30,12 +30,12 @@ from sentence_transformers.sentence_transformer.modules import WeightedLayerPool
 from torch import nn
 from transformers.utils import logging as transformers_logging
 
-from harness.assets.places import Places
 from harness.core.errors import UsageError
 from harness.core.interfaces import EncoderConfig, Hub, Pooling, Transform
 from harness.core.metrics import metric_of
 from harness.core.scores import score_at
 from harness.core.types import Method, Record, Task
+from harness.data.places import Places
 from harness.encoders.checkpoint import transformer_folder
 from harness.encoders.kernels.loading import opening
 from harness.encoders.native import NativeConfig

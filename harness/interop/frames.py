@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.assets.places import Places
 from harness.core.errors import UsageError
+from harness.data.places import Places
 from harness.resolve import Resolver
 from harness.results.folder import ResultsFolder
 from harness.results.layout import OWN, is_results, own_or_committed, reading_order

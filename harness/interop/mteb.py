@@ -19,12 +19,12 @@ from mteb.abstasks import AbsTaskSTS
 from mteb.models import ModelMeta
 from mteb.models.model_meta import ScoringFunction
 
-from harness.assets.places import Places
 from harness.core.arrays import Float32, Float64
 from harness.core.errors import UsageError
 from harness.core.files import file_name
 from harness.core.metrics import cosine, directions, tie_rounded
 from harness.core.types import Method
+from harness.data.places import Places
 from harness.evaluation.evaluate import Embedder, as_texts, resolved
 from harness.evaluation.evaluate import encoder as open_encoder
 from harness.registry import collected, load_registry, look_up

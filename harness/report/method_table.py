@@ -13,6 +13,7 @@ from itertools import product
 from harness.core.metrics import metric_of
 from harness.core.scores import ScorePath
 from harness.core.types import AGGREGATIONS, Record, Task, is_transductive
+from harness.data.tasks.loader import TARGETS
 from harness.registry import Registry
 from harness.report.boards import TIE_MARK
 from harness.report.papers import DAGGER, printed_number
@@ -32,7 +33,6 @@ from harness.results.folder import ResultsFolder
 from harness.results.index import DIGEST_DIGITS_SHOWN, Results, Value, column_value
 from harness.results.published import PublishedCell, score_path
 from harness.results.scorings import TASK_LABELS
-from harness.tasks.loader import TARGETS
 
 OTHER_TEXT_MARK = "§"  # of a number on another text form than its column
 

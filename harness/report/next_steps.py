@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from harness.assets.places import Places, asset_named, assets_of
 from harness.core.hardware import base_name
 from harness.core.interfaces import Hub, Trained
 from harness.core.metrics.similarity import CORRELATION_SCORES
 from harness.core.types import MethodId
+from harness.data.places import Places, asset_named, assets_of
 from harness.registry import Registry
 from harness.results.index import Results, encoder_of_method
 from harness.results.numbers import ReportedNumber

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from harness.assets.places import asset_named, assets_of, pinned_by
 from harness.core.interfaces import EncoderConfig, Hub
 from harness.core.types import Method, Record
+from harness.data.places import asset_named, assets_of, pinned_by
 from harness.registry import Registry
 
 

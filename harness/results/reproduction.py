@@ -15,13 +15,13 @@ from statistics import fmean
 from harness.core.errors import HarnessError
 from harness.core.scores import ScorePath, score_at
 from harness.core.types import Method, MethodId, Record
+from harness.data.tasks.loader import TARGETS
+from harness.data.tasks.readers import OTHER_DATA, release_of
 from harness.registry import Registry
 from harness.results.index import Results, SeedScores, mean_over_tasks
 from harness.results.origins import Origin, unpinned_origins
 from harness.results.published import PublishedCell, Table, score_path
 from harness.results.verdict import CellState, Measured, Verdict, verdict
-from harness.tasks.loader import TARGETS
-from harness.tasks.readers import OTHER_DATA, release_of
 
 # The coverage is the share of tokens that have a word vector. Vector files for general
 # use cover 88 to 99 % of the tokens of the STS, transfer and embedded tasks (the smallest

@@ -13,6 +13,7 @@ from harness.core.environment import extra
 from harness.core.provenance import PLUGINS
 from harness.core.scores import ScorePath, score_at, score_paths
 from harness.core.types import MethodId, Record, is_transductive
+from harness.data.tasks.readers import release_of
 from harness.registry import Registry
 from harness.results.folder import ResultsFolder
 from harness.results.index import Results, main_path
@@ -21,7 +22,6 @@ from harness.results.published import EVIDENCE, PublishedCell, Table, score_path
 from harness.results.published_tables import load_tables
 from harness.results.reproduction import Reproduction, reproduce
 from harness.results.verdict import CellState
-from harness.tasks.readers import release_of
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,15 +18,15 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from harness.assets.catalogue import EMBEDDED_SHA256
-from harness.assets.places import Places, asset_named
 from harness.core.arrays import Int64, read_only
 from harness.core.digests import sha256_of, text_digest
 from harness.core.errors import DataError, UsageError
 from harness.core.types import Corpus
-from harness.tasks.corpora import ALL_NLI, ALL_NLI_HEADER
-from harness.tasks.mini import embedded_rows
-from harness.tasks.readers import (
+from harness.data.catalogue import EMBEDDED_SHA256
+from harness.data.places import Places, asset_named
+from harness.data.tasks.corpora import ALL_NLI, ALL_NLI_HEADER
+from harness.data.tasks.mini import embedded_rows
+from harness.data.tasks.readers import (
     CORRECT_ADVICE,
     REFETCH_ADVICE,
     advising,

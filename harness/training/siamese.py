@@ -15,11 +15,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
-from harness.assets.places import Places
 from harness.core.arrays import Float, Int64
 from harness.core.errors import UsageError
 from harness.core.pairs import pairs_digest
 from harness.core.types import Task
+from harness.data.places import Places
 from harness.training.datasets import NLI_LABELS, Batches, Labelled, TextColumns
 from harness.training.encoder import SentenceEncoder, Setup
 from harness.training.loop import Schedule

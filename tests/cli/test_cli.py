@@ -13,10 +13,10 @@ from baselines.whitening import Whitening
 from harness import resolve
 from harness.cli import listing
 from harness.core.pairs import rows_digest
+from harness.data.tasks.mini import SPLITS
 from harness.registry import load_registry
 from harness.results.records import encode_run, read_record
 from harness.results.store import Store
-from harness.tasks.mini import SPLITS
 
 ROOT = Path(__file__).resolve().parents[2]
 ALONE = [kind for kind in listing.LISTED_KINDS if kind not in ("plugins", "digests")]

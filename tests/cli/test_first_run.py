@@ -9,7 +9,6 @@ import pytest
 import requests
 from fakes import FakeConfig, registry, results_folder
 
-from harness.assets.places import Places
 from harness.cli import first_run
 from harness.cli.first_run import (
     DATA_DIR,
@@ -19,6 +18,7 @@ from harness.cli.first_run import (
 )
 from harness.cli.options import Folders
 from harness.core.errors import AssetMissing, DataError
+from harness.data.places import Places
 from harness.evaluation.select import FIRST_ASSETS
 from harness.registry import load_registry
 from harness.results.folder import ResultsFolder

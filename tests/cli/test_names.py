@@ -8,12 +8,12 @@ import pytest
 import typer
 from subword_tables import made
 
-from harness.assets.hub import seal, snapshot_of
-from harness.assets.places import packaged
 from harness.cli import app
 from harness.cli.options import usable_device
 from harness.core import hardware
 from harness.core.interfaces import Hub
+from harness.data.hub import seal, snapshot_of
+from harness.data.places import packaged
 from harness.encoders.module_writer import write_settings
 from harness.registry import load_registry
 from harness.results.index import Results

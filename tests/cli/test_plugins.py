@@ -9,12 +9,12 @@ import processes
 import pytest
 from processes import ROOT
 
-from harness.assets import places
-from harness.assets.places import Places, packaged
 from harness.contracts.plugins import load_plugins
 from harness.core.errors import UsageError
 from harness.core.metrics import metrics
 from harness.core.provenance import PLUGINS, plugins_of
+from harness.data import places
+from harness.data.places import Places, packaged
 from harness.encoders.vector_files import write_vectors
 from harness.plugins import import_plugins, plugins_in_use
 from harness.registry import load_registry

@@ -8,10 +8,10 @@ import pytest
 from fakes import snapshot
 from refusals import REFUSALS
 
-from harness.assets.catalogue import CATALOGUE_FILE, Catalogue
 from harness.core import hardware
 from harness.core.errors import DataError, UsageError
 from harness.core.toml import read_typed
+from harness.data.catalogue import CATALOGUE_FILE, Catalogue
 from harness.gate.check import read_rules
 from harness.registry import load_registry
 from harness.results.conformance import read_reference

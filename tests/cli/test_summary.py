@@ -8,7 +8,6 @@ import pytest
 from committed import TABLES
 from fakes import made_record
 
-from harness.assets.places import Places
 from harness.cli.run import promote
 from harness.cli.summary import (
     LINES_SHOWN,
@@ -21,6 +20,8 @@ from harness.cli.summary import (
     score_in_words,
     score_table,
 )
+from harness.data.places import Places
+from harness.data.tasks.loader import TaskLoader
 from harness.evaluation.run import Outcome, RunContext, execute
 from harness.evaluation.select import planned_cells
 from harness.gate.check import Check, State
@@ -40,7 +41,6 @@ from harness.results.records import Cell
 from harness.results.reproduction import LOW_COVERAGE
 from harness.results.scorings import SIMCSE
 from harness.results.store import Store
-from harness.tasks.loader import TaskLoader
 
 REGISTRY = load_registry()
 CELLS = {cell.id: cell for table in TABLES for cell in table.cells}

@@ -5,8 +5,8 @@ import shutil
 import pytest
 from typer.testing import CliRunner
 
-from harness.assets.places import packaged
 from harness.cli import app
+from harness.data.places import packaged
 from harness.registry import load_registry
 from harness.training import finetune
 from harness.training.loop import Curve

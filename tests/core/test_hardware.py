@@ -7,9 +7,9 @@ import pytest
 import torch
 from tolerances import ROUNDING, encoding_gap
 
-from harness.assets.places import Places
 from harness.core.errors import UsageError
 from harness.core.hardware import Hardware, base_name, in_precision, precision_of
+from harness.data.places import Places
 from harness.evaluation.select import PlannedCell, on_hardware
 from harness.registry import load_registry
 

@@ -227,6 +227,7 @@ def test_a_list_that_the_code_reads_is_a_part_of_the_code(checkout):
         != before
     )
     assert (
-        digest_with_a_comment(checkout, "harness/tasks/published_rows.toml") != before
+        digest_with_a_comment(checkout, "harness/data/tasks/published_rows.toml")
+        != before
     )
     assert digest_with_a_comment(checkout, "harness/report/references.bib") == before

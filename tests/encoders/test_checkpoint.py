@@ -9,9 +9,9 @@ import tiny_models
 from modular_models import saved
 from tolerances import ROUNDING, encoding_gap, relative_gap
 
-from harness.assets.places import Places
 from harness.cli.recipes import SimcseUnsup
 from harness.core.errors import DataError
+from harness.data.places import Places
 from harness.encoders.checkpoint import transformer_folder
 from harness.encoders.checkpoint_settings import NOT_APPLIED
 from harness.encoders.module_writer import edit_json

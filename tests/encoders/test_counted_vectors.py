@@ -11,9 +11,9 @@ from baselines.natsv import Natsv
 from baselines.sif import SifWeights
 from baselines.whitening import Whitening
 from baselines.zipfian import Centring, NatsvOfPrincipal
-from harness.assets.places import Places
 from harness.cli.fetch import fetched_things
 from harness.core.errors import AssetMissing, DataError, UsageError
+from harness.data.places import Places
 from harness.encoders.counted_vectors import (
     Counted,
     CountedConfig,

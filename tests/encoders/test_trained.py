@@ -11,7 +11,6 @@ from fakes import TOY, FakeFamily, Told, library, method, snapshot, task
 from typer.testing import CliRunner
 
 from baselines.sbert import NLI
-from harness.assets.places import Places
 from harness.cli import app
 from harness.cli.plan_text import plan_text
 from harness.cli.recipes import RECIPES, Recipe, command_line
@@ -20,6 +19,7 @@ from harness.core import hardware
 from harness.core.digests import sha256_of
 from harness.core.errors import AssetMissing, DataError, UsageError
 from harness.core.types import Method
+from harness.data.places import Places
 from harness.encoders.trained import FamilyConfig, recipe_of
 from harness.encoders.transformer import TransformerConfig
 from harness.evaluation.plan import make_plan

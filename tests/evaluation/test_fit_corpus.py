@@ -29,6 +29,7 @@ from harness.core.errors import UsageError
 from harness.core.interfaces import Encoding
 from harness.core.tensors import TensorFile
 from harness.core.types import Corpus, Method
+from harness.data.tasks.loader import FitCorpus
 from harness.evaluation.cell import fit
 from harness.evaluation.embeddings import SHARD, dropout_batch
 from harness.evaluation.evaluate import fit_method
@@ -37,7 +38,6 @@ from harness.evaluation.parallel import execute_in_processes
 from harness.evaluation.run import RunContext, execute
 from harness.evaluation.select import planned_cells
 from harness.results.store import Store
-from harness.tasks.loader import FitCorpus
 from harness.transforms.pooling import CLS, FIRST_LAST, MEAN, Mean
 
 TARGET = tuple(t for split in TOY.splits for t in TOY.load(None, split).sentences)

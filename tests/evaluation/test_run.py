@@ -25,11 +25,12 @@ from fakes import (
 from threadpoolctl import ThreadpoolController
 
 from baselines.natsv import Natsv
-from harness.assets.places import Places
 from harness.core.environment import packages
 from harness.core.errors import DataError
 from harness.core.metrics.similarity import CORRELATION_SCORES
 from harness.core.types import Method
+from harness.data.places import Places
+from harness.data.tasks.loader import TaskLoader
 from harness.encoders.cache import encodings
 from harness.evaluation.cell import fit, measure
 from harness.evaluation.run import RunContext, execute
@@ -37,7 +38,6 @@ from harness.evaluation.select import PlannedCell, planned_cells
 from harness.registry import load_registry
 from harness.results.records import Cell, largest_move
 from harness.results.store import Store
-from harness.tasks.loader import TaskLoader
 from harness.transforms.pooling import MEAN
 
 # One of every kind: plain, another pooling, calibrated, seeded and fitted on the

@@ -5,7 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from harness.assets.places import Places
+from harness.data.places import Places
+from harness.data.tasks.loader import TaskLoader, limited
 from harness.evaluation.run import fit_cell
 from harness.evaluation.select import PlannedCell
 from harness.evaluation.variants import AS_IT_IS, Variant, VariantScores
@@ -21,7 +22,6 @@ from harness.resolve import Resolver
 from harness.results.card_statements import Statement
 from harness.results.cards import interpret
 from harness.results.checked_numbers import Verification, checked_number
-from harness.tasks.loader import TaskLoader, limited
 
 REGISTRY = load_registry()
 TASK = replace(limited(REGISTRY.tasks["mini-sts"], 40), name="mini-sts")

@@ -13,12 +13,12 @@ from fakes import TOY, FakeConfig, library, made_record, registry, snapshot
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.assets.places import Places
 from harness.cli.check import report_in_words
 from harness.core import metrics
 from harness.core.errors import DataError, UsageError
 from harness.core.metrics.similarity import OTHER_SCORES
 from harness.core.tensors import write_tensors
+from harness.data.places import Places
 from harness.encoders.transformer import TransformerConfig
 from harness.evaluation.run import RunContext, execute
 from harness.evaluation.select import PlannedCell
@@ -376,7 +376,7 @@ def test_golden_vectors_may_move_further_across_platforms(processor, tolerance, 
 def test_a_model_under_its_own_modules_has_golden_vectors_of_its_own(tmp_path):
     """Its pooling is part of it, so that a broken one is told as the encoder's."""
     folder = shutil.copytree(
-        ROOT / "harness/assets/embedded/simcse-sup-mini", tmp_path / "model"
+        ROOT / "harness/data/embedded/simcse-sup-mini", tmp_path / "model"
     )
     found = load_registry().with_encoders([TransformerConfig("mine", "mine")])
     places = Places(tmp_path, encoders={"mine": folder})

@@ -19,11 +19,11 @@ from tolerances import ROUNDING, relative_gap
 from baselines.natsv import Natsv
 from baselines.sn import SN
 from baselines.whitening import Whitening
-from harness.assets.places import Places
 from harness.cli import main
 from harness.contracts.samples import rows
 from harness.core.errors import UsageError
 from harness.core.types import Method
+from harness.data.places import Places
 from harness.encoders.module_writer import edit_json
 from harness.encoders.native import NativeConfig, PromptedConfig
 from harness.encoders.subword_vectors import SubwordConfig

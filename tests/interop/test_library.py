@@ -8,19 +8,19 @@ import pytest
 from processes import run
 
 import harness
-from harness.assets.places import Places
 from harness.core.digests import text_digest
 from harness.core.errors import ScoreError, UsageError
 from harness.core.interfaces import Encoder, EncoderConfig
 from harness.core.metrics import cosine
 from harness.core.pairs import Pairs
 from harness.core.types import Method
+from harness.data.places import Places
+from harness.data.tasks.loader import TaskLoader, limited
 from harness.encoders.function import FunctionConfig
 from harness.evaluation.run import RunContext, execute
 from harness.evaluation.select import PlannedCell
 from harness.registry import load_registry
 from harness.results.store import Store
-from harness.tasks.loader import TaskLoader, limited
 from harness.transforms.pooling import NATIVE
 
 

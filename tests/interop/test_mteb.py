@@ -12,12 +12,13 @@ from hypothesis.extra.numpy import arrays
 from mteb.mocks.mock_tasks import MockSTSTask
 from mteb.results.task_result import TaskError, TaskResult
 
-from harness.assets.places import Places
 from harness.core.errors import UsageError
 from harness.core.metrics import cosine, tie_rounded
 from harness.core.metrics.similarity import OTHER_SCORES
 from harness.core.provenance import with_code
 from harness.core.scores import score_at
+from harness.data.places import Places
+from harness.data.tasks.loader import TaskLoader
 from harness.evaluation.evaluate import fit_method
 from harness.evaluation.run import RunContext, execute
 from harness.evaluation.select import PlannedCell
@@ -25,7 +26,6 @@ from harness.interop.mteb import COUNTERPARTS, as_mteb, local_task, local_tasks
 from harness.registry import load_registry
 from harness.results.index import main_path
 from harness.results.store import Store
-from harness.tasks.loader import TaskLoader
 
 SENTENCES = numbered(0, 12)
 SEEDED = method("mean", "centre", "stretch", on="target")

@@ -15,14 +15,14 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Pooling
 
 import harness
-from harness.assets.places import Places
+from harness.data.places import Places
+from harness.data.tasks.loader import TaskLoader, limited
 from harness.evaluation.variants import VariantScores
 from harness.evaluation.verification import Explainer, check_numbers
 from harness.registry import load_registry
 from harness.resolve import Resolver
 from harness.results.cards import numbers_of_model
 from harness.results.checked_numbers import Verification
-from harness.tasks.loader import TaskLoader, limited
 
 # mteb and sentence-transformers call what they themselves have deprecated.
 pytestmark = pytest.mark.filterwarnings(
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.filterwarnings(
 )
 
 REGISTRY = load_registry()
-BERT = Path(harness.__file__).parent / "assets" / "embedded" / "bert-mini"
+BERT = Path(harness.__file__).parent / "data" / "embedded" / "bert-mini"
 # Pairs that come with the harness, in the place of those of STS12.
 TASK = replace(limited(REGISTRY.tasks["mini-sts"], 60), name="sts12.senteval")
 TASKS = replace(REGISTRY, tasks={**REGISTRY.tasks, TASK.name: TASK})

@@ -19,8 +19,8 @@ from fakes import (
     results_of,
 )
 
-from harness.assets.catalogue import DATA_ASSETS
 from harness.core.errors import DataError
+from harness.data.catalogue import DATA_ASSETS
 from harness.registry import load_registry
 from harness.report.bibtex import (
     HARNESS_KEY,

@@ -3,7 +3,7 @@
 import pytest
 from committed import TABLES, committed_results
 
-from harness.assets.places import every_asset
+from harness.data.places import every_asset
 from harness.registry import load_registry
 from harness.report.next_steps import (
     best_next_step,

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.assets.catalogue import DATA_ASSETS
-from harness.assets.places import Places
+from harness.data.catalogue import DATA_ASSETS
+from harness.data.places import Places
 from harness.registry import load_registry
 from harness.report.diagnosis import (
     ANSWER_LINES,

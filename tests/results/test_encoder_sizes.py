@@ -8,7 +8,7 @@ from fakes import made_record
 from harness.core.interfaces import Hub, LocalFiles, Packaged, Trained, VectorFile
 from harness.results.encoder_sizes import EncoderSize, in_groups, size_of_encoder
 
-OWN = Packaged("harness/assets/embedded/toy")
+OWN = Packaged("harness/data/embedded/toy")
 MADE = Trained(recipe="simcse-unsup --from toy", family="toy", folder="toy")
 
 

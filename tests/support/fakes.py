@@ -14,12 +14,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from harness.assets.places import Places
 from harness.core.errors import DataError, UsageError
 from harness.core.hardware import Hardware, in_precision
 from harness.core.interfaces import Encoding, Identity, LocalFiles, Source, Trained
 from harness.core.pairs import Pairs
 from harness.core.types import Corpus, Method, Progress, Record, Task
+from harness.data.places import Places
+from harness.data.tasks.loader import TaskLoader
 from harness.evaluation.embeddings import NEIGHBOURS as PROBED
 from harness.evaluation.embeddings import PooledEmbeddings
 from harness.registry import Registry
@@ -27,7 +28,6 @@ from harness.results.folder import ResultsFolder
 from harness.results.index import Results
 from harness.results.published import Table
 from harness.results.records import SCHEMA
-from harness.tasks.loader import TaskLoader
 from harness.transforms.affine import Affine, Moments
 from harness.transforms.pooling import POOLINGS
 

@@ -24,10 +24,11 @@ from safetensors.numpy import save_file
 from tiny_models import BERT, ROBERTA, byte_level, pieces, unigrams
 from transformers.utils import logging
 
-from harness.assets.places import Places, asset_named, packaged
 from harness.core.errors import AssetMissing, UsageError
 from harness.core.interfaces import EncoderConfig
 from harness.core.toml import read_rows
+from harness.data.places import Places, asset_named, packaged
+from harness.data.tasks.corpora import ALL_NLI_HEADER
 from harness.encoders.checkpoint import (
     PICKLED,
     SAFETENSORS,
@@ -45,7 +46,6 @@ from harness.encoders.modules import LIBRARY, MODEL_FILE
 from harness.encoders.subword_vectors import MODEL_TYPE
 from harness.encoders.trained import FamilyConfig
 from harness.registry import load_registry
-from harness.tasks.corpora import ALL_NLI_HEADER
 
 LENGTH = 512  # tokens at most
 INTERMEDIATE = 64  # width of the layers between attentions

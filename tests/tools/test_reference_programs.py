@@ -8,10 +8,10 @@ import pytest
 from committed import committed_results
 from fakes import Told
 
-from harness.assets.places import Places
 from harness.core.metrics import cosine
 from harness.core.metrics.correlation import spearman
 from harness.core.pairs import Pairs
+from harness.data.places import Places
 from harness.interop.mteb import COUNTERPARTS
 from harness.registry import load_registry
 from harness.results.conformance import read_reference

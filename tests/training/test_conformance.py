@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.assets.places import Places
 from harness.core.digests import text_digest
 from harness.core.types import Progress
+from harness.data.places import Places
 from harness.registry import load_registry
 from harness.training.contrastive import Contrastive, ContrastiveTraining
 from harness.training.datasets import open_text, open_triplets

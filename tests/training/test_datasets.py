@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.assets.places import Places, asset_named
 from harness.core.digests import text_digest
 from harness.core.errors import AssetMissing, DataError, UsageError
 from harness.core.pairs import pairs_digest
+from harness.data.places import Places, asset_named
 from harness.registry import load_registry
 from harness.training.datasets import (
     NLI_LABELS,

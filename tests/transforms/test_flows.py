@@ -12,14 +12,14 @@ from baselines.fvae import FVAE
 from baselines.iresnet import IRESNET
 from baselines.minilm import MINILM
 from baselines.other_flows import GLOW, NICE, REALNVP
-from harness.assets.places import Places
 from harness.contracts.samples import rows
 from harness.core.errors import ScoreError
+from harness.data.places import Places
+from harness.data.tasks.loader import TaskLoader
 from harness.evaluation.run import RunContext, execute
 from harness.evaluation.select import planned_cells
 from harness.registry import load_registry
 from harness.results.store import Store
-from harness.tasks.loader import TaskLoader
 from harness.transforms.flow_layers import Bijection, initialise_from_data
 from harness.transforms.flows import AdamW, FitSettings
 

@@ -53,7 +53,7 @@ PROBE_WORDS = (
 COMPARED_PAIRS = (
     100  # of the embedded task, whose sentences are split by both tokenizers
 )
-PAIRS_FILE = Path(__file__).parents[2] / "assets" / "embedded" / "mini" / "sts-test.tsv"
+PAIRS_FILE = Path(__file__).parents[2] / "data" / "embedded" / "mini" / "sts-test.tsv"
 # BERT's rules in tokenizer_config.json, and their names in the normaliser's own state.
 BERT_RULES = {
     "do_lower_case": "lowercase",

@@ -1,0 +1,288 @@
+"""`harness fetch` from a stand-in of the hub: what comes, what is refused, what is remembered."""
+
+import random
+import time
+from dataclasses import replace
+
+import pytest
+from fakes import snapshot
+from packers import tarred
+from standin import Fault, at_standin, sha256, standin
+
+from harness.cli import main
+from harness.core.errors import AssetMissing
+from harness.data.catalogue import Asset, AssetPart, Download, Source
+from harness.data.download import offline_switch
+from harness.data.fetch import ALREADY_HERE, Fetcher
+from harness.data.hub import fetch_model, model_files
+from harness.data.places import Places
+from harness.encoders.transformer import TransformerConfig
+from harness.registry import load_registry
+
+# `pooch` leaves connections over which something went wrong to the garbage collector.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::pytest.PytestUnraisableExceptionWarning"
+)
+
+FIRST, SECOND = "1" * 40, "2" * 40
+WEIGHTS = random.Random(2).randbytes(20_000)
+MODEL = {
+    "config.json": b'{"max_position_embeddings": 16}',
+    "tokenizer.json": b"{}",
+    "model.safetensors": WEIGHTS,
+    "pytorch_model.bin": b"not wanted beside the better one",
+    "README.md": b"what it claims",
+    ".eval_results/made.yaml": b"[]",
+    "onnx/README.md": b"not wanted at all",
+}
+READ = ("config.json", "tokenizer.json", "model.safetensors")
+BROUGHT = (*READ, "README.md", ".eval_results/made.yaml")  # with what the model claims
+PINNED = TransformerConfig(
+    "pinned", "me/pinned", revision=FIRST, weights_sha256=sha256(WEIGHTS)
+)
+LOOSE = TransformerConfig("loose", "me/loose")
+CSV = b"one,two\n" * 400
+PLAIN = Download("plain.csv", "plain/plain.csv", repo="me/data")
+sleep = time.sleep
+TARRED = Download(
+    "texts.tar", r"texts/\1", repo="me/data", keep=r"(?:.*/)?([^/]+\.txt)"
+)
+
+
+def test_a_models_claims_are_among_its_files_and_no_other_card():
+    wanted = ["README.md", ".eval_results/STS12.yaml", "results/STS12.json"]
+    assert model_files([*wanted, "onnx/README.md", "eval.yaml"]) == wanted
+
+
+def test_the_weights_of_a_models_modules_are_among_its_files():
+    wanted = [
+        "model.safetensors",
+        "2_Dense/pytorch_model.bin",
+        "3_Dense/model.safetensors",
+    ]
+    wanted += ["bpe.codes", "source.spm", "model-00001-of-00002.safetensors"]
+    not_wanted = [
+        "pytorch_model.bin",
+        "3_Dense/pytorch_model.bin",
+        "openvino/model.safetensors",
+    ]
+    not_wanted += ["model_quantized.safetensors"]
+    assert model_files(wanted + not_wanted) == wanted
+
+
+@pytest.fixture
+def hub(monkeypatch, tmp_path):
+    """The stand-in, with a model and a data set, in the place of the hub; retries do not wait."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("time.sleep", lambda _: sleep(0))
+    with standin() as running:
+        at_standin(running, monkeypatch, tmp_path)
+        running.model("me/pinned", MODEL, FIRST)
+        running.model("me/loose", MODEL, FIRST)
+        running.dataset(
+            "me/data", {"plain.csv": CSV, "texts.tar": tarred({"a/b.txt": b"one"})}
+        )
+        running.files = {"far.csv": CSV}
+        registry = replace(load_registry(), encoders={"pinned": PINNED, "loose": LOOSE})
+        monkeypatch.setattr("harness.registry.load_registry", lambda: registry)
+        monkeypatch.setattr("harness.cli.fetch.load_registry", lambda: registry)
+        assets = (
+            asset("plain", "plain/plain.csv", PLAIN),
+            asset("texts", "texts/b.txt", TARRED),
+            asset(
+                "far", "far.csv", Download(f"{running.url}/files/far.csv", "far.csv")
+            ),
+        )
+        monkeypatch.setattr("harness.data.places.DATA_ASSETS", assets)
+        yield running
+    from huggingface_hub.utils import close_session
+
+    close_session()
+
+
+def asset(name, path, download):
+    """An asset of one file from one source."""
+    part = AssetPart(name, (path,), (Source("me", (download,)),))
+    get = f"harness fetch {name}"
+    return Asset(name, f"the {name}", (path,), "me", "none", get, parts=(part,))
+
+
+@pytest.fixture
+def fetch(hub, tmp_path, capfd):
+    """The command, over folders of its own: its status, its lines, its complaints."""
+
+    def answer(*arguments, home=tmp_path):
+        folders = ("--data-dir", home / "data", "--cache", home / "cache")
+        with pytest.raises(SystemExit) as ended:
+            main(["fetch", *map(str, (*arguments, *folders))])
+        out, err = capfd.readouterr()
+        complaints = [line for line in err.splitlines() if line.startswith("harness: ")]
+        return ended.value.code or 0, out, "\n".join(complaints)
+
+    return answer
+
+
+def stored(tmp_path, repo, commit=FIRST):
+    place = f"huggingface/hub/models--{repo.replace('/', '--')}/snapshots/{commit}"
+    folder = tmp_path / place
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
+
+
+# Models
+def test_a_model_comes_at_its_commit_with_what_it_is_read_from(fetch, hub, tmp_path):
+    hub.model("me/pinned", {"config.json": b"another"}, SECOND)
+    status, out, err = fetch("pinned")
+    assert (status, err) == (0, "")
+    assert out.startswith("pinned: ")
+    assert stored(tmp_path, "me/pinned") == {name: MODEL[name] for name in BROUGHT}
+    assert len(hub.got("/store/")) == 1  # the weights, once
+
+
+@pytest.mark.parametrize("config", [PINNED, LOOSE], ids=["pinned", "loose"])
+@pytest.mark.parametrize("name", READ)
+def test_a_model_of_which_one_file_does_not_come_is_not_here(
+    fetch, hub, tmp_path, name, config
+):
+    large = name == "model.safetensors"
+    path = "GET /store/" if large else f"GET /{config.repo}/resolve/{FIRST}/{name}"
+    hub.fail(path, Fault(status=500, for_ever=True))
+    status, out, err = fetch(config.name)
+    assert (status, out, len(err.splitlines())) == (3, "", 1)
+    places = Places(tmp_path / "cache")
+    with pytest.raises(AssetMissing, match=f"get it: harness fetch {config.name}"):
+        places.encoder(config)
+    hub.faults.clear()
+    assert fetch(config.name)[0] == 0
+    assert places.encoder(config).name == FIRST
+    assert stored(tmp_path, config.repo) == {name: MODEL[name] for name in BROUGHT}
+
+
+@pytest.mark.parametrize("gone", [True, False])
+def test_weights_that_are_gone_or_damaged_are_fetched_again(fetch, tmp_path, gone):
+    fetch("pinned")
+    file = Places(tmp_path / "cache").encoder(PINNED) / "model.safetensors"
+    if gone:
+        file.unlink()
+    else:
+        file.resolve().write_bytes(WEIGHTS[::-1])
+        status, _, err = fetch("pinned", "--offline")
+        assert (status, f"wanted {sha256(WEIGHTS)}" in err) == (1, True)
+    assert fetch("pinned")[0] == 0
+    assert file.read_bytes() == WEIGHTS
+
+
+def test_a_fetch_that_is_killed_leaves_no_model(hub, monkeypatch, tmp_path):
+    """The files that an interrupted download left are completed by the next fetch."""
+
+    def killed(*arguments, **settings):
+        fetch_model(*arguments, **settings)
+        raise KeyboardInterrupt
+
+    places = Places(tmp_path / "cache")
+    fetcher = Fetcher(places, (), (), tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr("harness.data.fetch.fetch_model", killed)
+        with pytest.raises(KeyboardInterrupt):
+            fetcher.bring(PINNED)
+    with pytest.raises(AssetMissing, match=r"is no finished `harness fetch`.* get it:"):
+        places.encoder(PINNED)
+    fetcher.bring(PINNED)
+    assert places.encoder(PINNED).name == FIRST
+
+
+# Refused
+def test_a_gated_model_says_how_to_be_let_in(fetch, hub, monkeypatch):
+    hub.repositories["models", "me/pinned"].gated = True
+    status, _, err = fetch("pinned")
+    assert status == 3
+    assert "me/pinned on the hub: its host answered 401" in err
+    assert "hf auth login" in err
+    monkeypatch.setenv("HF_TOKEN", "hf_me")
+    assert fetch("pinned")[0] == 0
+    (elsewhere,) = hub.got("/store/")
+    assert "Authorization" not in elsewhere
+
+
+CHANGES = {
+    "no file": ("plain", lambda h: h.dataset("me/data", {}), "me/data"),
+    "no model": (
+        "pinned",
+        lambda h: h.model("me/pinned", {"README.md": b""}, FIRST),
+        "no model",
+    ),
+    "no repository": ("pinned", lambda h: h.repositories.clear(), "me/pinned"),
+    "no commit": (
+        "pinned",
+        lambda h: h.repositories["models", "me/pinned"].commits.clear(),
+        "me/pinned",
+    ),
+    "no data set": ("plain", lambda h: h.repositories.clear(), "me/data"),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_what_the_hub_has_not_is_one_line(fetch, hub, change):
+    name, make, hint = CHANGES[change]
+    make(hub)
+    status, _, err = fetch(name)
+    assert (status, len(err.splitlines())) == (3, 1)
+    assert hint in err
+
+
+# Data
+def test_data_come_into_their_place_and_are_not_asked_for_again(fetch, hub, tmp_path):
+    assert (
+        fetch("plain", "plein")[0] == 2
+    )  # names are looked at before anything is done
+    assert (hub.asked, (tmp_path / "data").exists()) == ([], False)
+    status, out, _ = fetch("plain", "texts", "far", "pinned")
+    assert status == 0
+    assert out.splitlines()[0].startswith(f"plain: {tmp_path / 'data/plain/plain.csv'}")
+    hub.asked.clear()
+    status, out, _ = fetch("plain", "texts", "far", "pinned")
+    assert (status, out.count(ALREADY_HERE), hub.asked) == (0, 4, [])
+    assert {
+        name: content for name, (content, _) in snapshot(tmp_path / "data").items()
+    } == {"plain/plain.csv": CSV, "texts/b.txt": b"one", "far.csv": CSV}
+
+
+# Without a network
+@pytest.mark.parametrize("how", ["--offline", "HF_HUB_OFFLINE"])
+def test_offline_what_is_here_is_checked_and_the_rest_refused(
+    fetch, hub, monkeypatch, how, tmp_path
+):
+    fetch("plain", "loose")
+    hub.asked.clear()
+    monkeypatch.setattr(
+        "socket.create_connection", None
+    )  # nobody may ask for the network
+    if how == "HF_HUB_OFFLINE":
+        monkeypatch.setenv(how, "1")
+    arguments = ["--offline"] if how == "--offline" else []
+    before = snapshot(tmp_path)
+    status, out, err = fetch("plain", "loose", "far", "pinned", *arguments)
+    assert status == 3
+    assert [line.split(":")[0] for line in out.splitlines()] == ["plain", "loose"]
+    assert err.splitlines() == [
+        f"harness: {name}: {how} is set, so nothing is downloaded"
+        for name in ("far", "pinned")
+    ]
+    assert hub.asked == []
+    assert snapshot(tmp_path) == before
+
+
+@pytest.mark.parametrize("switch", ["HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"])
+@pytest.mark.parametrize("value", ["1", "ON", "yes", "true"])
+def test_the_switches_of_huggingface_hub_are_obeyed(switch, value):
+    assert offline_switch({switch: value}) == switch
+    assert offline_switch({switch: "0"}) is None
+
+
+# Addresses
+def test_a_dry_run_lists_addresses_and_asks_nothing(fetch, hub, tmp_path):
+    status, out, err = fetch("plain", "far", "pinned", "--dry-run")
+    assert (status, err, hub.asked) == (0, "", [])
+    for address in ("/datasets/me/data/resolve/", "/files/far.csv", "/me/pinned/tree/"):
+        assert f"{hub.url}{address}" in out
+    assert not (tmp_path / "data" / "plain").exists()

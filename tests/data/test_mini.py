@@ -1,0 +1,103 @@
+"""The embedded tasks: frozen, kept apart, and graded over their whole scale."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness.core.digests import text_digest
+from harness.core.errors import DataError
+from harness.core.pairs import rows_digest
+from harness.data.tasks import mini as miniature
+
+# Digests in the records of version 0.1.0: of rows, and of the sentences of a corpus.
+ROWS = {
+    (
+        "mini-sts",
+        "train",
+    ): "c8d484ae11cecc01a2ce6b6b18a6fccb930f9a84744f1195cde05cbf627d57d6",
+    (
+        "mini-sts",
+        "dev",
+    ): "44355dde870462566e458a2f22225487eff54aa83d512c9cab8dfa544320e34f",
+    (
+        "mini-sts",
+        "test",
+    ): "6c7186657f40a0e35103a8219b39587702023f9a91c78e537838f15d86738786",
+    (
+        "mini-sick",
+        "train",
+    ): "d6e8468bb834ee5e5085dd3889f888b7e0f6c176be6f9351b4a02349bbf0fce6",
+    (
+        "mini-sick",
+        "dev",
+    ): "3e733f5fe4816b387beadfd9143c15121053e61230f02870f0c7533660bb5ed0",
+    (
+        "mini-sick",
+        "test",
+    ): "943606774eaec541b6b5b1e30670c52c9f1ad7a6709c9cac4142f4556a6ecd5c",
+    (
+        "mini-qnli",
+        "dev",
+    ): "616ffb93f2a00ea0049b4d0717b36f91e60750147e7a5d8a167094b2820d50c2",
+}
+SENTENCES = {
+    "mini-text": "dbea07d9607058254ad8ace6d69c3728ad698ba182cce62f149e3bf3a9d0cf52",
+    "mini-nli": "c14ad3a2e06a65fe535e6765790bcb59c13e5ed698e8601e7411a0f7486eb882",
+    "mini-triplets": "85baacacd5bd9aa84d46959ab45649d8580a4d7967ec7573ad773525febdb8ca",
+}
+NOWHERE = Path("no-such-folder")
+
+
+@pytest.mark.parametrize(
+    ("line", "found"), [("a\tb\tc\td\n", "50f9dff0"), ("", "e3b0c442")]
+)
+def test_a_changed_file_is_refused(tmp_path, monkeypatch, line, found):
+    monkeypatch.setattr(miniature, "EMBEDDED_DATA", tmp_path)
+    for name in ("qnli-dev.tsv", "text.txt"):
+        (tmp_path / name).write_text(line)
+    refused = (
+        r"qnli-dev\.tsv: wanted lines with sha256 b9ed786d\w+…, "
+        rf"found {found}\w+…: the file was"
+    )
+    with pytest.raises(DataError, match=refused):
+        miniature.embedded_pairs("mini-qnli", "dev")
+    with pytest.raises(DataError, match=r"text\.txt: wanted lines with sha256 dbea"):
+        list(miniature.CORPORA[0].sentences(NOWHERE))
+
+
+def test_records_hold_the_digests_of_these_rows_and_sentences():
+    for (name, split), digest in ROWS.items():
+        assert rows_digest(miniature.embedded_pairs(name, split)) == digest
+    assert len(ROWS) == sum(map(len, miniature.SPLITS.values()))
+    for corpus in miniature.CORPORA:
+        assert text_digest(corpus.sentences(NOWHERE)) == SENTENCES[corpus.name]
+
+
+def test_no_sentence_stands_in_two_splits_and_nothing_to_train_or_fit_on_is_ever_scored():
+    seen: set[str] = set()
+    for corpus in miniature.CORPORA:
+        seen.update(corpus.sentences(NOWHERE))
+    for name in miniature.SCALES:
+        train, dev, test = (
+            set(miniature.embedded_pairs(name, split).sentences)
+            for split in ("train", "dev", "test")
+        )
+        assert train.isdisjoint(dev | test)
+        assert dev.isdisjoint(test)
+        assert seen.isdisjoint(dev | test)
+
+
+def test_the_graded_tasks_have_their_scales_and_groups():
+    tasks = {task.name: task for task in miniature.TASKS}
+    for name, scale, groups in (
+        ("mini-sts", (0, 5), {"captions", "headlines", "questions"}),
+        ("mini-sick", (1, 5), {"captions"}),
+    ):
+        pairs = tasks[name].pairs(NOWHERE)
+        assert tasks[name].graded == scale
+        assert (pairs.gold.min() >= scale[0], pairs.gold.max()) == (True, scale[1])
+        assert set(pairs.group) == groups
+        assert len(set(pairs.gold.tolist())) > 90
+        quarters = np.histogram(pairs.gold, bins=4, range=scale)[0] / len(pairs)
+        assert quarters.min() > 0.08
