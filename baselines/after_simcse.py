@@ -2,13 +2,14 @@
 
 ESimCSE repeats words of a positive and adds momentum (Wu et al. 2022, arXiv
 2109.04380); InfoCSE adds a masked language model (Wu et al. 2022, arXiv 2210.06432);
-WhitenedCSE whitens groups of coordinates in training (Zhuo et al. 2023, arXiv
-2305.17746); SCD decorrelates features without negatives (Klein & Nabi 2022, arXiv
+WhitenedCSE whitens groups of coordinates in training (Zhuo et al. 2023, arXiv 2305.17746); DiffCSE
+also learns to find the words that a masked language model replaced (Chuang et al. 2022,
+arXiv 2204.10298); SCD decorrelates features without negatives (Klein & Nabi 2022, arXiv
 2203.07847); Mirror-BERT masks or drops parts of 10,000 texts (Liu et al. 2021, arXiv
 2104.08027). None is trained here: these are the released checkpoints. All are read at
 [CLS] before the pooler, except WhitenedCSE's, whose README evaluates them after it.
-Mirror-BERT's evaluation cuts texts at 64 tokens. Of no checkpoint a public page names
-the commit, which is recorded on first use.
+Mirror-BERT's evaluation cuts texts at 64 tokens. A commit that no public page names is
+recorded on first use.
 """
 
 from harness.core.types import Method
@@ -18,6 +19,7 @@ from .bert import DOWNLOAD_SIZES
 from .simcse import TRAINED_ON
 
 WIKIPEDIA = TRAINED_ON["unsup"]
+UNLABELLED_WIKIPEDIA = "1 M Wikipedia sentences, unlabelled"
 UNSTATED = "none stated for the weights"
 
 
@@ -78,6 +80,50 @@ WHITENEDCSE = tuple(
     for shape in ("bert-base", "bert-large")
 )
 
+# Each file holds the discriminator and the generator of the training, too, and none has a
+# pooler. The models `-trans` are those of the transfer tasks.
+DIFFCSE = tuple(
+    TransformerConfig(
+        name,
+        repo=f"voidism/{repository}",
+        revision=revision,
+        download_size=download_size,
+        trained_on=trained_on,
+        cite="chuang2022diffcse",
+        licence="Apache-2.0",
+    )
+    for name, repository, revision, download_size, trained_on in (
+        (
+            "diffcse-bert-base",
+            "diffcse-bert-base-uncased-sts",
+            "ea605f716bd57f97407640374487c2c9effc94af",
+            1_245_300_000,
+            WIKIPEDIA,
+        ),
+        (
+            "diffcse-roberta-base",
+            "diffcse-roberta-base-sts",
+            "86997f384192a00b3fdc451cf1d2ec47d32fa138",
+            1_490_000_000,
+            WIKIPEDIA,
+        ),
+        (
+            "diffcse-bert-base-trans",
+            "diffcse-bert-base-uncased-trans",
+            None,
+            1_245_300_000,
+            UNLABELLED_WIKIPEDIA,
+        ),
+        (
+            "diffcse-roberta-base-trans",
+            "diffcse-roberta-base-trans",
+            "dbb7e08e18ee620b97dd1702f626bc54b277ba94",
+            1_490_000_000,
+            UNLABELLED_WIKIPEDIA,
+        ),
+    )
+)
+
 # SCD chose its checkpoint on SICK-R (`--metric_for_best_model=sickr_spearman`).
 SCD = tuple(
     checkpoint(
@@ -108,12 +154,12 @@ MIRROR_BERT = tuple(
     for suffix in ("", "-drophead")
 )
 
-ENCODERS = (*ESIMCSE, *INFOCSE, *WHITENEDCSE, *SCD, *MIRROR_BERT)
+ENCODERS = (*ESIMCSE, *INFOCSE, *WHITENEDCSE, *DIFFCSE, *SCD, *MIRROR_BERT)
 
 METHODS = (
     *(
         Method(encoder, CLS, cite=encoder.cite)
-        for encoder in (*ESIMCSE, *INFOCSE, *SCD)
+        for encoder in (*ESIMCSE, *INFOCSE, *DIFFCSE, *SCD)
     ),
     *(Method(encoder, POOLER, cite=encoder.cite) for encoder in WHITENEDCSE),
     *(

@@ -166,7 +166,12 @@ def test_parameters_are_those_of_the_model_whatever_its_files(bert, change):
     assert TINY.identify(bert).parameters == count
 
 
-HEADS = ("cls.predictions.bias", "lm_head.weight", "mlp.dense.weight")
+HEADS = (
+    "cls.predictions.bias",
+    "lm_head.weight",
+    "mlp.dense.weight",
+    "discriminator.encoder.layer.0.output.dense.bias",  # DiffCSE's training
+)
 HARMLESS_SETTINGS = {
     "transformers_version": "9.9",
     "architectures": ["Other"],

@@ -48,6 +48,7 @@ UNUSED_TENSORS = re.compile(
     r"(^|\.)(position_ids|token_type_ids|masked_bias|inv_freq|attn\.bias)$"
     r"|^(cls|classifier|score|mlp|qa_outputs|qa_classifier|lm_head|lm_loss|mlm|pooler|predictions)\b"
     r"|^(discriminator_predictions|generator_predictions|generator_lm_head|pred_layer|sop_classifier)\b"
+    r"|^(discriminator|generator|electra_head)\b"
     r"|^(lm_predictions|mask_predictions|vocab_(transform|layer_norm|projector)|final_logits_bias)\b"
 )
 
