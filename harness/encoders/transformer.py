@@ -56,6 +56,10 @@ LEAST_TOKENS = 256  # tokens of a batch; smaller matrices are multiplied at a lo
 # fits into no core's cache take twice the time.
 DROPOUT_TOKENS = 1024
 
+# Tokens of a batch without its padding, where texts are padded to a fixed length: some
+# 30 texts of 15 tokens.
+TOKENS_BEFORE_PADDING = 512
+
 # Texts that go through the encoder together: their row numbers and their token ids.
 TokenisedBatch = tuple[Sequence[int], Sequence[Sequence[int]]]
 
@@ -273,6 +277,17 @@ class TransformerEncoder:
             self,
             kernel=DropoutKernel(self.name, self.plain_kernel, seed),
             choice=replace(PLAIN, tokens=DROPOUT_TOKENS),
+        )
+
+    def with_padding_in_mean(self, width: int) -> TransformerEncoder:
+        """This encoder with texts padded to `width` tokens, and means over the padding."""
+        from harness.encoders.kernels.padded import PaddingKernel
+
+        return replace(
+            self,
+            kernel=PaddingKernel(self.plain_kernel, width),
+            sample=replace(self.sample, cls=None, pooler=None),
+            choice=replace(PLAIN, tokens=TOKENS_BEFORE_PADDING),
         )
 
     def _batches(self, texts: Sequence[str]) -> Iterator[TokenisedBatch]:

@@ -11,15 +11,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial
 from itertools import product
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
 from harness.core.arrays import Float, Float64
+from harness.core.digests import digest_of
 from harness.core.environment import one_blas_thread
 from harness.core.errors import UsageError
 from harness.core.hardware import FLOAT32, HALVES, Hardware
-from harness.core.interfaces import EncoderConfig, Pooling, Transform
+from harness.core.interfaces import EncoderConfig, Identity, Pooling, Transform
 from harness.core.metrics import directions
 from harness.core.pairs import Pairs
 from harness.core.types import Method, Progress, Task
@@ -27,10 +29,14 @@ from harness.data.places import Places
 from harness.data.tasks.loader import TaskLoader
 from harness.encoders.modules import Modules
 from harness.encoders.native import NativeConfig, PromptedConfig
-from harness.encoders.transformer import TransformerConfig
+from harness.encoders.transformer import (
+    TOKEN_CHARACTERS,
+    TransformerConfig,
+    TransformerEncoder,
+)
 from harness.evaluation.cell import measure
 from harness.evaluation.embeddings import CachedEncoder, PooledEmbeddings
-from harness.transforms.pooling import NATIVE, POOLINGS
+from harness.transforms.pooling import MEAN, NATIVE, POOLINGS
 
 # What is tried
 
@@ -51,6 +57,7 @@ LENGTHS = (512, 256, 128, 64, 384, 32, 50, 100, 16, 8)
 # Dimensions that Matryoshka models are trained for, and halves of usual ones.
 DIMENSIONS = (1024, 768, 512, 384, 256, 128, 64, 32, 16)
 FIRST_PAIRS = (1000, 500, 100)  # of a script that was tried on a part of the data
+PADDED_LENGTHS = (64, 128, 256, 512)  # in tokens, of programs that pad every text
 
 TRIED_PROMPT = "tried"  # the name that a prompt gets that is not the model's own
 TASK_KIND = "STS"  # mteb's name for the prompt of all tasks of pairs
@@ -76,6 +83,8 @@ class Variant:
         lower_case: Whether texts are put into lower case, before anything else.
         tokenizer: `rebuilt` for the tokenizer that transformers 5 makes of a folder,
             where it is not the one of its file.
+        padded_to: The tokens to which texts are padded, where the mean is taken over the
+            padding, too; None for means over the tokens of the text.
     """
 
     prompt: str | None = None
@@ -87,6 +96,7 @@ class Variant:
     first_pairs: int | None = None
     lower_case: bool = False
     tokenizer: Literal["file", "rebuilt"] = "file"
+    padded_to: int | None = None
 
     @property
     def moves_little(self) -> bool:
@@ -120,6 +130,8 @@ class Variant:
             phrases.append("lower-cased text")
         if self.tokenizer == "rebuilt":
             phrases.append("the tokenizer as transformers 5 rebuilds it")
+        if self.padded_to is not None:
+            phrases.append(f"the padding to {self.padded_to} tokens in the mean")
         return tuple(phrases)
 
     def __or__(self, other: Variant) -> Variant:
@@ -133,6 +145,27 @@ class Variant:
 
 
 AS_IT_IS = Variant()
+
+
+@dataclass(frozen=True)
+class PaddedConfig(TransformerConfig):
+    """A transformer whose means are over texts that are padded to one length.
+
+    Args:
+        padded_to: This length in tokens.
+    """
+
+    padded_to: int = field(kw_only=True)
+
+    def identify(self, path: Path) -> Identity:
+        """The key and digests of a checkpoint folder, with the length."""
+        identity = super().identify(path)
+        facts = {"encoder": identity.key, "padded_to": self.padded_to}
+        return replace(identity, key=digest_of(facts))
+
+    def load(self, path: Path, cache: Path) -> TransformerEncoder:
+        """The encoder, ready."""
+        return super().load(path, cache).with_padding_in_mean(self.padded_to)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -197,9 +230,18 @@ class VariantScores:
         return self.measured[key]
 
     def needs_encoding(self, variant: Variant, task: Task) -> bool:
-        """Whether sentences have to be encoded for its scores; what is cached has not."""
+        """Whether sentences have to be encoded for its scores; what is cached has not.
+
+        Raises UsageError for a variant that the model does not have.
+        """
         if (variant, task.name) in self.measured:
             return False
+        if variant.tokenizer == "rebuilt":
+            # Importing transformers takes seconds.
+            from harness.encoders.kernels.tokenizing import is_made_anew
+
+            if not is_made_anew(self.places.encoder(self.method.encoder)):
+                raise UsageError("the tokenizer of transformers 5 is that of the file")
         reading = self._reading(variant, task)
         sentences = set(self.loader.texts(task).pairs.sentences)
         encoder = self._open(reading.encoder)
@@ -213,10 +255,11 @@ class VariantScores:
         reading = self._reading(variant, task)
         return reading.encoder, reading.prefix, variant.lower_case, task.name
 
-    def characters(self, task: Task) -> int:
-        """The characters of the sentences of a task, each counted once."""
+    def characters(self, variant: Variant, task: Task) -> int:
+        """The characters of the sentences of a task with their padding, each counted once."""
         sentences = set(self.loader.texts(task).pairs.sentences)
-        return sum(len(sentence) for sentence in sentences)
+        least_length = TOKEN_CHARACTERS * (variant.padded_to or 0)
+        return sum(max(len(sentence), least_length) for sentence in sentences)
 
     @property
     def characters_per_second(self) -> float | None:
@@ -304,6 +347,8 @@ class VariantScores:
                     encoder = _with_prompt(inner, prompt)
         if variant.max_length is not None:
             encoder = encoder.with_max_length(variant.max_length)
+        if variant.padded_to is not None and isinstance(encoder, TransformerConfig):
+            encoder = _padded(encoder, variant.padded_to)
         if variant.dtype != FLOAT32:
             encoder = encoder.on(Hardware("cpu", variant.dtype))
         return _Reading(
@@ -350,10 +395,7 @@ class VariantScores:
         yield Variant(lower_case=True)
         inner = config.of if isinstance(config, NativeConfig) else config
         if isinstance(inner, TransformerConfig):
-            from harness.encoders.kernels.tokenizing import is_made_anew
-
-            if is_made_anew(self.places.encoder(config)):
-                yield Variant(tokenizer="rebuilt")
+            yield Variant(tokenizer="rebuilt")
 
     def pairs_of_variants(self, task: Task) -> Iterator[Variant]:
         """Variants of two settings: a prompt with a pooling or length, a length with a pooling."""
@@ -368,6 +410,11 @@ class VariantScores:
         ):
             for first, second in product(first_settings, second_settings):
                 yield first | second
+        config = self.method.encoder
+        inner = config.of if isinstance(config, NativeConfig) else config
+        if isinstance(inner, TransformerConfig):
+            for length in PADDED_LENGTHS:
+                yield Variant(pooling=MEAN.name, padded_to=length)
 
     def _prompts(
         self, task: Task, known: Sequence[str] = KNOWN_PROMPTS
@@ -446,10 +493,21 @@ def _with_prompt(transformer: TransformerConfig, prompt: str) -> NativeConfig:
     own_prompts: tuple[tuple[str, str], ...] = ()
     if isinstance(transformer, PromptedConfig):
         own_prompts = transformer.prompts
-    settings: dict[str, Any] = {
+    prompts = (*own_prompts, (TRIED_PROMPT, prompt))
+    prompted = PromptedConfig(**_settings(transformer), prompts=prompts)
+    return NativeConfig(prompted, TRIED_PROMPT)
+
+
+def _padded(transformer: TransformerConfig, length: int) -> PaddedConfig:
+    """A transformer whose texts are cut and padded to a length, with means over the padding."""
+    cut = transformer.with_max_length(length)
+    return PaddedConfig(**_settings(cut), padded_to=length)
+
+
+def _settings(transformer: TransformerConfig) -> dict[str, Any]:
+    """The settings of a transformer that are not those of a subclass."""
+    return {
         setting.name: getattr(transformer, setting.name)
         for setting in fields(TransformerConfig)
         if setting.init
     }
-    prompts = (*own_prompts, (TRIED_PROMPT, prompt))
-    return NativeConfig(PromptedConfig(**settings, prompts=prompts), TRIED_PROMPT)

@@ -318,17 +318,19 @@ class Explainer:
 
     def _announce(self, task: Task, trials: Sequence[Trial]) -> None:
         """Say how many encodings there are at most, and how long they take."""
-        tasks_of_encodings: dict[tuple[Any, ...], Task] = {}
+        trial_of_encoding: dict[tuple[Any, ...], Trial] = {}
         for trial in trials:
             with suppress(HarnessError):
                 encoding = self.model.encoding(trial.variant, trial.task)
-                tasks_of_encodings[encoding] = trial.task
-        tasks_of_encodings.pop(self.model.encoding(AS_IT_IS, task), None)
-        allowed = list(tasks_of_encodings.values())[: self.most_encodings]
+                trial_of_encoding[encoding] = trial
+        trial_of_encoding.pop(self.model.encoding(AS_IT_IS, task), None)
+        allowed = list(trial_of_encoding.values())[: self.most_encodings]
         note = f"{task.name}: a search of at most {len(allowed)} encodings"
         rate = self.model.characters_per_second
         if rate is not None:
-            characters = sum(self.model.characters(each) for each in allowed)
+            characters = 0
+            for trial in allowed:
+                characters += self.model.characters(trial.variant, trial.task)
             note += f", about {duration(characters / rate)} if none gives it"
         self.note(note)
 

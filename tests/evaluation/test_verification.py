@@ -4,6 +4,9 @@ import json
 from dataclasses import replace
 
 import pytest
+import torch
+import transformers
+from scipy.stats import spearmanr
 
 from harness.data.places import Places
 from harness.data.tasks.loader import TaskLoader, limited
@@ -111,6 +114,27 @@ def test_a_search_names_the_choice_that_was_made(model, what):
     found = verified(model, *numbers)
     assert found.exit_status == 1
     assert {item.explanation.words for item in found.numbers} == {choice.words}
+
+
+def test_a_search_finds_padding_in_the_mean(model):
+    """Computed by transformers alone: texts padded to 32 tokens, and a mean without the mask."""
+    folder = model.places.encoder(model.method.encoder)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    bert = transformers.AutoModel.from_pretrained(folder).eval()
+
+    def vectors(texts):
+        settings = {"padding": "max_length", "truncation": True, "max_length": 32}
+        with torch.inference_mode():
+            tokens = tokenizer(list(texts), return_tensors="pt", **settings)
+            return bert(**tokens).last_hidden_state.mean(dim=1)
+
+    pairs = model.loader.texts(TASK).pairs
+    cosines = torch.cosine_similarity(vectors(pairs.a), vectors(pairs.b))
+    points = 100 * spearmanr(cosines.numpy(), pairs.gold).statistic
+    shorter, padded = (Variant(pooling="mean", padded_to=tokens) for tokens in (16, 32))
+    explainer = Explainer(model, FEW, likely=[shorter, padded])
+    [found] = explainer.search(TASK, [number_of_card(f"{points / 100:.7f}")])
+    assert found.words == padded.words
 
 
 def test_a_search_tries_the_first_pairs_alone(model, monkeypatch):

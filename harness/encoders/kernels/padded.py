@@ -80,15 +80,15 @@ class PaddedKernel:
 
 
 def padded_states(
-    model: Any, batch: TokenIds, padding_id: int
+    model: Any, batch: TokenIds, padding_id: int, width: int = 0
 ) -> tuple[tuple[Tensor, ...], Bool[Tensor, "B T"], Any]:
     """The hidden states of all layers, which tokens are real, and the model's output.
 
     The states of a layer have the shape (B, T, D); `loading.py` refuses a model whose
-    states have another.
+    states have another. T is the longest text's number of tokens, and `width` at least.
     """
     lengths = torch.tensor([len(ids) for ids in batch])
-    width = int(lengths.max())
+    width = max(width, int(lengths.max()))
     rows = []
     for ids in batch:
         padding = [padding_id] * (width - len(ids))
@@ -161,3 +161,35 @@ class DropoutKernel:
                 return self.plain_kernel(batch)
             finally:
                 model.eval()
+
+
+@dataclass(frozen=True, eq=False)
+class PaddingKernel:
+    """The plain forward pass of texts that are padded to one length, in means over the padding.
+
+    Programs that pad to a length and average without the mask compute this by accident.
+    The state of a padding token depends on its text and position alone.
+
+    Attributes:
+        plain_kernel: The plain pass of the model.
+        width: The tokens that every text is padded to.
+    """
+
+    plain_kernel: PaddedKernel
+    width: int
+
+    def __call__(self, batch: TokenIds) -> Encoding:
+        plain = self.plain_kernel
+        with torch.inference_mode():
+            states, _, _ = padded_states(
+                plain.model, batch, plain.padding_id, self.width
+            )
+            means = [state.float().mean(dim=1, keepdim=True) for state in states]
+            mean = torch.cat(means, dim=1)  # (B, L, D)
+        return Encoding(
+            layers=tuple(range(len(states))),
+            depth=len(states) - 1,
+            mean=to_numpy(mean),
+            cls=None,
+            pooler=None,
+        )
