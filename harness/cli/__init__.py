@@ -1,7 +1,8 @@
 """The command line: `main` runs a command, and makes one line of every error.
 
-Each command has a module here. Packages that take long to import are imported inside
-functions, so that `--help` and commands that read results need none of them.
+Each command has a module here, which is imported when the command is called. Packages
+that take long to import are imported inside functions, so that `--help` and commands
+that read results need none of them.
 """
 
 from __future__ import annotations
@@ -9,58 +10,65 @@ from __future__ import annotations
 import gc
 import logging
 import os
+import signal
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
+from importlib import import_module
 from importlib.metadata import version as version_of
 from pathlib import Path
-from typing import Annotated, ClassVar, NoReturn
+from types import FrameType
+from typing import Annotated, Any
 
 import typer
 
-from harness.cli.check import check_command
-from harness.cli.cite import cite_command
-from harness.cli.explain import explain_command
-from harness.cli.export import export_command
-from harness.cli.fetch import fetch_command
-from harness.cli.listing import list_command
-from harness.cli.new import new_command
 from harness.cli.options import note
 from harness.cli.parsing import Command, Commands, flattened
-from harness.cli.report import report_command
-from harness.cli.run import reproduce_command, run_command
-from harness.cli.stopping import Stopped, end, stoppable
-from harness.cli.table import table_command
-from harness.cli.train import trainings
-from harness.cli.verify import verify_command
-from harness.core.errors import HarnessError, error_line, is_interruption
+from harness.core.errors import HarnessError, Interrupted, error_line
 from harness.core.provenance import plugin_of_error
 
 # Python collects garbage after 700 new objects. Commands read records that stay, in tens
 # of thousands of objects, and a tenth of a report's time went into looking at them.
 OBJECTS_A_COLLECTION = 100_000
 
-# The commands by the sections of `harness --help`. `train` is a group of commands.
-SECTIONS: Mapping[str, Mapping[str, Callable[..., None]]] = {
-    "Measure": {"run": run_command, "reproduce": reproduce_command},
-    "Read": {
-        "list": list_command,
-        "table": table_command,
-        "explain": explain_command,
-        "cite": cite_command,
-    },
-    "Check": {
-        "check": check_command,
-        "verify": verify_command,
-        "report": report_command,
-    },
-    "Exchange": {"fetch": fetch_command, "export": export_command, "new": new_command},
+# The modules of the commands, by the sections of `harness --help`.
+SECTIONS = {
+    "Measure": {"run": "run", "reproduce": "run"},
+    "Read": {"list": "listing", "table": "table", "explain": "explain", "cite": "cite"},
+    "Check": {"check": "check", "verify": "verify", "report": "report"},
+    "Exchange": {"fetch": "fetch", "export": "export", "new": "new"},
+    "Train": {"train": "train"},
 }
+
+STOPPED = (
+    "stopped; measured cells, encodings and saved trainings are kept: the same command goes on "
+    "from there"
+)
 
 
 class AllCommands(Commands):
-    """The commands in their sections."""
+    """The commands in their sections; the module of one is imported when it is asked for."""
 
-    sections: ClassVar = {**SECTIONS, "Train": ["train"]}
+    sections = SECTIONS
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self._modules: dict[str, str] = {}
+        for modules in SECTIONS.values():
+            self._modules.update(modules)
+        names: Any = dict.fromkeys(self._modules)
+        self.commands = names  # which the error of an unknown command offers
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002 - click's
+        """The command of a name; None if there is none."""
+        if cmd_name not in self._modules:
+            return None
+        module = import_module(f"harness.cli.{self._modules[cmd_name]}")
+        if cmd_name == "train":
+            return typer.main.get_command(module.trainings)
+        single = typer.Typer(add_completion=False, rich_markup_mode=None)
+        function = getattr(module, f"{cmd_name}_command")
+        single.command(cmd_name, cls=Command)(flattened(function))
+        return typer.main.get_command(single)
 
 
 app = typer.Typer(
@@ -73,10 +81,6 @@ app = typer.Typer(
     epilog="Exit status: 0 fine, 1 a cell failed or moved, 2 wrong usage, 3 an asset or a baseline "
     "is missing.",
 )
-for section in SECTIONS.values():
-    for name, command in section.items():
-        app.command(name, cls=Command)(flattened(command))
-app.add_typer(trainings, name="train")
 
 
 def _print_version(is_asked: bool) -> bool:
@@ -112,38 +116,34 @@ def root(
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run a command; every error becomes lines on stderr and an exit status."""
-    if arguments is None:  # it is a command line, and not a call of a program
+    """Run a command; every error becomes lines on stderr and an exit status.
+
+    Without arguments they are those of the command line.
+    """
+    if arguments is None:
         gc.freeze()  # no garbage collection looks at what was imported
         gc.set_threshold(OBJECTS_A_COLLECTION)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, _interrupt)
     # Python has no stream where the caller closed it, as a scheduler of jobs may do.
     sys.stdout = sys.stdout or Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
     sys.stderr = sys.stderr or Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
     try:
-        with stoppable():
-            app(arguments)
-    except Stopped as stopped:
-        end(stopped.exit_status)
+        app(arguments, prog_name="harness")
+    except Interrupted as signal_:
+        note(f"\nharness: {STOPPED}")
+        os._exit(128 + signal_.number)  # an orderly exit of Python may take seconds
     except HarnessError as error:
         for line in str(error).splitlines():
             note(f"harness: {line}")
-        _exit(error.exit_status)
-    except BrokenPipeError:  # the reader has gone away: Python need not flush to it
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
+        sys.exit(error.exit_status)
     # The last resort: an error that nobody expected is one line, too.
-    except BaseException as error:
-        if isinstance(error, SystemExit) or is_interruption(error):
-            raise
+    except Exception as error:
         note(f"harness: {error_line(error, plugin_of_error(error))}")
         logging.getLogger(__name__).debug("", exc_info=error)
-        _exit(HarnessError.exit_status)
+        sys.exit(HarnessError.exit_status)
 
 
-def _exit(status: int) -> NoReturn:
-    """End with a status, also where stdout cannot be flushed: Python would end with 120."""
-    try:
-        sys.stdout.flush()
-    except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    sys.exit(status)
+def _interrupt(number: int, _: FrameType | None) -> None:
+    """The handler of the signals of Ctrl-C and of a scheduler of jobs."""
+    raise Interrupted(number)

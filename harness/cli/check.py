@@ -32,7 +32,7 @@ def check_command(
     plugin: opt.NamedPlugins = None,
     published: Annotated[
         Path | None,
-        opt.option(
+        typer.Option(
             metavar="FOLDER",
             help="Compare the scores in a clone of mteb's results with each other instead.",
         ),

@@ -49,7 +49,7 @@ def explain_command(
     ] = None,
     mine: Annotated[
         str | None,
-        opt.option(
+        typer.Option(
             metavar="SCORE",
             help="Your number, or several: sts12=45.09,sts13=64.30. Says why it differs, or "
             "without a table whose numbers they are; also from a card, JSON or CSV file.",
@@ -64,13 +64,13 @@ def explain_command(
     ] = False,
     model: Annotated[
         str | None,
-        opt.option(
+        typer.Option(
             metavar="MODEL",
             help="Model at hand, with a task in the place of a cell: measures what gives --mine.",
         ),
     ] = None,
     metric: Annotated[
-        str, opt.option(help="The metric of the number (with --model).")
+        str, typer.Option(help="The metric of the number (with --model).")
     ] = "spearman",
     encodings: MostEncodings = None,
     as_json: opt.Json = False,

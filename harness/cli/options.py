@@ -10,18 +10,16 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, TextIO
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
-from harness.contracts.plugins import open_plugins
 from harness.core import hardware
 from harness.core.errors import UsageError
 from harness.core.provenance import Plugin
@@ -32,7 +30,6 @@ from harness.evaluation.select import MOST_SEEDS
 from harness.plugins import plugin_of_file, plugins_in_use
 from harness.registry import Registry
 from harness.resolve import Resolver
-from harness.results.folder import ResultsFolder
 from harness.results.layout import (
     COMMITTED,
     OWN,
@@ -44,102 +41,71 @@ from harness.results.layout import (
 )
 from harness.results.reproduction import MIN_COVERAGE
 
-DEVICE_NAME = re.compile(r"(cpu|cuda|mps)(:\d+)?")
+if TYPE_CHECKING:
+    from harness.results.folder import ResultsFolder
 
 # What a table for people, JSON or CSV shows: each row maps names of columns to values.
 PrintedRows = Sequence[Mapping[str, Any]]
 
 
-# How values are checked, and what a command ends with
+# Callbacks of options
 
 
 def usable_device(device: str) -> str:
     """The device, if this machine has it. Raises UsageError if not, and for several devices."""
-    kind = DEVICE_NAME.fullmatch(device)
-    if kind is None:
+    devices = ["cpu"]
+    if sys.platform == "darwin":
+        devices.append("mps")
+    cuda_count = hardware.cuda_devices()
+    if cuda_count:
+        devices += ["cuda", *(f"cuda:{number}" for number in range(cuda_count))]
+    if device not in devices:
         raise UsageError(
-            f"--device {device}: wanted cpu, cuda, cuda:1 or mps; several GPUs share a run by "
-            "--shard, each process with CUDA_VISIBLE_DEVICES"
-        )
-    is_missing = {
-        "cpu": False,
-        "cuda": not hardware.cuda_devices(),
-        "mps": sys.platform != "darwin",
-    }
-    if is_missing[kind[1]]:
-        raise UsageError(
-            f"--device {device}: found no such device here; take --device cpu"
+            f"--device {device}: found no such device here, only {', '.join(devices)}; several "
+            "GPUs share a run by --shard, each process with CUDA_VISIBLE_DEVICES"
         )
     return device
 
 
-def open_plugins_in_use(files: Sequence[str] | None) -> list[str]:
+def open_plugins_in_use(files: Sequence[str] | None) -> Sequence[str]:
     """Load the plug-ins of a command that measures, and return the files that are named.
 
-    Loaded are the named files, what the current folder has chosen, and what is
-    installed. Raises UsageError for one that cannot be imported or fails a contract test.
+    Loaded are the named files, those of HARNESS_PLUGINS, and what is installed. Raises
+    UsageError for one that cannot be imported or fails a contract test.
     """
-    return _opened(files or (), plugins_in_use(files or ()))
+    _open(plugins_in_use(files or ()))
+    return files or ()
 
 
-def open_named_plugins(files: Sequence[str] | None) -> list[str]:
+def open_named_plugins(files: Sequence[str] | None) -> Sequence[str]:
     """Load the plug-ins that are named, and no others; return their files.
 
     A command that only reads results imports no code that its caller did not name.
     """
-    return _opened(files or (), [plugin_of_file(file) for file in files or ()])
+    _open([plugin_of_file(file) for file in files or ()])
+    return files or ()
 
 
-def _opened(files: Sequence[str], plugins: Sequence[Plugin]) -> list[str]:
-    """Load plug-ins with their advice as notes; return the files."""
+def _open(plugins: Sequence[Plugin]) -> None:
+    """Load plug-ins, with their advice as notes."""
+    if not plugins:
+        return
+    from harness.contracts.plugins import open_plugins
+
     for line in open_plugins(plugins):
         note(f"advice: {line}")
-    return list(files)
-
-
-def require_folder(option: str, folder: Path) -> None:
-    """Raise UsageError, naming the option, for a folder that does not exist."""
-    if not folder.is_dir():
-        raise UsageError(f"{option} {folder}: there is no such folder")
-
-
-def measured_folder(results: Path | None, registry: Registry) -> ResultsFolder:
-    """What was measured: a folder that is named, or all that is read by default.
-
-    By default a cell is read from `runs`, or else from `results`, or else from the
-    results that come with the harness.
-    """
-    if results is None:
-        order = reading_order(RUNS, with_packaged=True)
-        papers = own_or_committed(OWN / PAPERS)
-        return ResultsFolder(RUNS, registry, papers, folders=order)
-    require_folder("--results", results)
-    return ResultsFolder(results, registry, folders=reading_order(results))
-
-
-def worst_status(statuses: Iterable[int]) -> int:
-    """The exit status of a command, from the statuses of its parts.
-
-    1 if a part failed, else 2 for wrong usage, else 3 if something is missing, else 0.
-    """
-    statuses_of_errors = [status for status in statuses if status != 0]
-    return min(statuses_of_errors, default=0)
 
 
 # Single options
 
 
-def option(*names: str, **settings: Any) -> Any:
-    """An option whose help shows no default; the text of the help names a computed one."""
-    return typer.Option(*names, show_default=False, **settings)
-
-
 DataDir = Annotated[
-    Path | None, option(envvar="HARNESS_DATA_DIR", help="Folder with the data sets.")
+    Path | None,
+    typer.Option(envvar="HARNESS_DATA_DIR", help="Folder with the data sets."),
 ]
 CacheDir = Annotated[
     Path | None,
-    option(
+    typer.Option(
         "--cache",
         envvar="HARNESS_CACHE_DIR",
         help="Folder for encodings.  [default: ~/.cache/sentence-embedding-harness]",
@@ -147,7 +113,7 @@ CacheDir = Annotated[
 ]
 Encoders = Annotated[
     list[str] | None,
-    option(
+    typer.Option(
         "--encoder",
         help="NAME=PATH or NAME=REPO[@REVISION]: an additional encoder, or the location of a "
         "registered one; several are allowed.",
@@ -155,7 +121,7 @@ Encoders = Annotated[
 ]
 Methods = Annotated[
     list[str] | None,
-    option(
+    typer.Option(
         "--method",
         "-m",
         help="Method id, glob, encoder, hub repository or model folder; several are allowed.",
@@ -163,7 +129,7 @@ Methods = Annotated[
 ]
 Tasks = Annotated[
     list[str] | None,
-    option(
+    typer.Option(
         "--task",
         "-t",
         help="Task name or glob, mteb's names (STS12) included, or a file of your own pairs "
@@ -174,10 +140,12 @@ PLUGIN_HELP = (
     "Python file or folder with your methods, tasks, encoders; several are allowed."
 )
 Plugins = Annotated[
-    list[str] | None, option("--plugin", callback=open_plugins_in_use, help=PLUGIN_HELP)
+    list[str] | None,
+    typer.Option("--plugin", callback=open_plugins_in_use, help=PLUGIN_HELP),
 ]
 NamedPlugins = Annotated[
-    list[str] | None, option("--plugin", callback=open_named_plugins, help=PLUGIN_HELP)
+    list[str] | None,
+    typer.Option("--plugin", callback=open_named_plugins, help=PLUGIN_HELP),
 ]
 Seeds = Annotated[
     int,
@@ -187,7 +155,7 @@ Seeds = Annotated[
 ]
 Limit = Annotated[
     int | None,
-    option(
+    typer.Option(
         min=2,
         metavar="N",
         help="Smoke test: only N rows of each split and N sentences of each corpus. Stored "
@@ -203,7 +171,7 @@ Device = Annotated[
 ]
 Jobs = Annotated[
     int | None,
-    option(
+    typer.Option(
         "--jobs",
         "-j",
         min=1,
@@ -238,7 +206,7 @@ Records = Annotated[
 ]
 Measured = Annotated[
     Path | None,
-    option(
+    typer.Option(
         "--results",
         help="Folder with records.  [default: runs, then results, then what comes with the "
         "harness]",
@@ -277,7 +245,7 @@ class Selection:
     task: Tasks = None
     profile: Annotated[
         str | None,
-        option(
+        typer.Option(
             help="In the place of -m and -t. first: what a new machine measures in minutes; "
             "embedded: what is included; standard: the registered methods; papers: the published "
             "cells; all."
@@ -290,14 +258,16 @@ class Selection:
     device: Device = "cpu"
     dtype: Annotated[
         str | None,
-        option(
+        typer.Option(
             help="bfloat16 or float16; this counts as another encoder, which its id names "
             "(bert-base-float16.mean).  [default: the id's, or float32]"
         ),
     ] = None
     batch_tokens: Annotated[
         int | None,
-        option(min=1, metavar="N", help="Tokens per batch.  [default: the device's]"),
+        typer.Option(
+            min=1, metavar="N", help="Tokens per batch.  [default: the device's]"
+        ),
     ] = None
 
 
@@ -316,10 +286,10 @@ class Execution:
     jobs: Jobs = None
     shard: Annotated[
         str | None,
-        option(help="I/N: the I-th of N parts of the cells, for a job array."),
+        typer.Option(help="I/N: the I-th of N parts of the cells, for a job array."),
     ] = None
     scheduler: Annotated[
-        str | None, option(help="Address of a Dask scheduler (tcp://HOST:PORT).")
+        str | None, typer.Option(help="Address of a Dask scheduler (tcp://HOST:PORT).")
     ] = None
     min_coverage: Annotated[
         float,
@@ -365,7 +335,42 @@ class Sources:
     @cached_property
     def folder(self) -> ResultsFolder:
         """The results folder; each file is read when it is first asked for."""
+        from harness.results.folder import ResultsFolder
+
         return ResultsFolder(self.results, self.registry, self.papers)
+
+
+# What commands read, and what they end with
+
+
+def measured_folder(results: Path | None, registry: Registry) -> ResultsFolder:
+    """What was measured: a folder that is named, or all that is read by default.
+
+    By default a cell is read from `runs`, or else from `results`, or else from the
+    results that come with the harness.
+    """
+    from harness.results.folder import ResultsFolder
+
+    if results is None:
+        order = reading_order(RUNS, with_packaged=True)
+        papers = own_or_committed(OWN / PAPERS)
+        return ResultsFolder(RUNS, registry, papers, folders=order)
+    require_folder("--results", results)
+    return ResultsFolder(results, registry, folders=reading_order(results))
+
+
+def require_folder(option: str, folder: Path) -> None:
+    """Raise UsageError, naming the option, for a folder that does not exist."""
+    if not folder.is_dir():
+        raise UsageError(f"{option} {folder}: there is no such folder")
+
+
+def worst_status(statuses: Iterable[int]) -> int:
+    """The exit status of a command, from the statuses of its parts.
+
+    1 if a part failed, else 2 for wrong usage, else 3 if something is missing, else 0.
+    """
+    return min(filter(None, statuses), default=0)
 
 
 # Printing

@@ -17,7 +17,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from harness.core.errors import UsageError
 
-LISTS = {"-m", "--method", "-t", "--task"}
+LISTS = ("-m", "--method", "-t", "--task")
 
 
 def flattened(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -69,19 +69,15 @@ class Command(TyperCommand):
         lists: set[str] = set()
         for parameter in self.params:
             if parameter.multiple:
-                lists.update(LISTS.intersection(parameter.opts))
+                lists.update(option for option in parameter.opts if option in LISTS)
         words: list[str] = []
         option = ""  # the list that the next word belongs to
-        has_value = False
         for word in args:
             if word.startswith("-"):
-                name, equals, _ = word.partition("=")
+                name, _, _ = word.partition("=")
                 option = name if name in lists else ""
-                has_value = bool(equals)
-            elif option and has_value:
+            elif option and words[-1] != option:
                 words.append(option)
-            else:
-                has_value = True
             words.append(word)
         return super().parse_args(ctx, words)
 
@@ -93,23 +89,21 @@ class Commands(TyperGroup):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Read a command line. Raises UsageError for an empty word, which is no value of any."""
-        for number, word in enumerate(args):
-            name, equals, value = word.partition("=")
-            if word == "" or (name.startswith("--") and equals and not value):
-                before = name or " ".join(args[max(0, number - 1) : number])
-                raise UsageError(
-                    f"wanted a value after {before or 'harness'}, found an empty text; give "
-                    "one, or leave it out"
-                )
+        before = "harness"
+        for word in args:
+            option, _, _ = word.partition("=")
+            if word == "" or (option.startswith("--") and word.endswith("=")):
+                raise UsageError(f"{option or before} needs a value")
+            before = word
         return super().parse_args(ctx, args)
 
-    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 - click's
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the names of a section and their sentences; without sections, of all commands."""
         sections = self.sections or {"Commands": list(self.commands)}
         for title, names in sections.items():
             rows = []
             for name in names:
-                sentence = self.commands[name].get_short_help_str(limit=100)
-                rows.append((name, sentence))
+                command: Any = self.get_command(ctx, name)
+                rows.append((name, command.get_short_help_str(limit=100)))
             with formatter.section(title):
                 formatter.write_dl(rows)

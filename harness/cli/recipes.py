@@ -32,7 +32,7 @@ PAPERS_DEFAULT = "[default: the paper's]"
 # Options that several recipes have.
 Threads = Annotated[
     int | None,
-    opt.option(min=1, help="CPU threads; their number changes the last bits."),
+    typer.Option(min=1, help="CPU threads; their number changes the last bits."),
 ]
 PaperRate = Annotated[float | None, typer.Option(min=0.0, help=PAPERS_DEFAULT)]
 MaxLength = Annotated[int, typer.Option(min=3)]
@@ -60,7 +60,7 @@ Dropout = Annotated[
 class Recipe(ABC):
     """The options of every training. A setting that is None has the value of the paper."""
 
-    out: Annotated[Path, opt.option(help="Output folder.")]
+    out: Annotated[Path, typer.Option(help="Output folder.")]
     start: Annotated[
         str,
         typer.Option(
@@ -223,7 +223,7 @@ class SimcseUnsup(Recipe):
         ),
     ] = "wiki"
     first: Annotated[
-        int | None, opt.option(min=1, help="Read only the first N sentences.")
+        int | None, typer.Option(min=1, help="Read only the first N sentences.")
     ] = None
     pooling: PoolingName = "cls"
     head: HeadName = "train"
@@ -261,7 +261,9 @@ class SimcseSup(Recipe):
 
     file: Annotated[
         str,
-        opt.option(help="nli-for-simcse, snli-triplets, mini-triplets, or a CSV file."),
+        typer.Option(
+            help="nli-for-simcse, snli-triplets, mini-triplets, or a CSV file."
+        ),
     ]
     pooling: PoolingName = "cls"
     head: HeadName = "keep"
@@ -275,7 +277,7 @@ class SimcseSup(Recipe):
         str,
         typer.Option(help="Label of pairs: entailment, neutral, contradiction or all."),
     ] = "none"
-    sample: Annotated[int | None, opt.option(min=2, help="Sample N examples.")] = None
+    sample: Annotated[int | None, typer.Option(min=2, help="Sample N examples.")] = None
 
     def prepare(self) -> tuple[Any, Mapping[str, str]]:
         from harness.training.datasets import open_positives, sample
@@ -298,7 +300,7 @@ class SbertNli(Recipe):
     dev: DevTask = "none"
     file: Annotated[
         str,
-        opt.option(
+        typer.Option(
             help="all-nli, snli-18k, mini-nli, or lines of label, label, premise, hypothesis."
         ),
     ]

@@ -20,7 +20,7 @@ def report_command(
     ] = OWN,
     readme: Annotated[
         Path | None,
-        opt.option(
+        typer.Option(
             help="README with a generated part.  [default: README.md for results, none for others]"
         ),
     ] = None,

@@ -66,13 +66,13 @@ def table_command(
     results: opt.Measured = None,
     test: Annotated[
         tuple[str, str] | None,
-        opt.option(
+        typer.Option(
             metavar="A B", help="Test the difference of two methods on the same pairs."
         ),
     ] = None,
     paper_tables: Annotated[
         list[str] | None,
-        opt.option(
+        typer.Option(
             "--beside",
             help="Published table (harness list papers) whose rows of this protocol are added; "
             "several are allowed. Without -t, its columns are the table's.",
@@ -80,7 +80,7 @@ def table_command(
     ] = None,
     aggregation: Annotated[
         str | None,
-        opt.option(
+        typer.Option(
             help=f"Of the subsets of a task: {', '.join(AGGREGATIONS)}.  [default: those of the "
             "published tables, or all]"
         ),

@@ -47,7 +47,7 @@ MODELS_PAGE = "README.md"  # the page of all models, in the folder of verificati
 
 MostEncodings = Annotated[
     int | None,
-    opt.option(
+    typer.Option(
         "--encodings",
         min=1,
         metavar="N",
@@ -82,7 +82,7 @@ def verify_command(
     encodings: MostEncodings = None,
     output: Annotated[
         Path | None,
-        opt.option(
+        typer.Option(
             metavar="DIR",
             help="Keep what was verified, and a page of all models there.",
         ),

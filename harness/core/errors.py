@@ -62,7 +62,15 @@ class ScoreError(HarnessError):
 
 
 class Interrupted(BaseException):
-    """A signal that ends the command. It is not handled as the failure of a cell."""
+    """A signal that ends the command. It is not handled as the failure of a cell.
+
+    Attributes:
+        number: That of the signal.
+    """
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
 
 
 def is_interruption(error: BaseException) -> bool:

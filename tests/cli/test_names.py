@@ -43,14 +43,14 @@ def measured(out):
     ],
 )
 def test_words_behind_a_list_are_its_values(typed, tasks, methods):
-    command = typer.main.get_command(app).commands["run"]
+    command = typer.main.get_command(app).get_command(None, "run")
     context = command.make_context("run", typed.split())
     given = [list(context.params[name] or ()) for name in ("task", "method")]
     assert given == [tasks, methods]
 
 
 def test_every_other_option_takes_one_word_in_every_command():
-    command = typer.main.get_command(app).commands["verify"]
+    command = typer.main.get_command(app).get_command(None, "verify")
     words = ["--encoder", "a=b", "one", "two"]
     assert [*command.make_context("verify", words).params["model"]] == ["one", "two"]
 

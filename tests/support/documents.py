@@ -62,12 +62,12 @@ def parsed(arguments):
     while hasattr(command, "commands"):
         name, *arguments = arguments
         assert name in command.commands, f"there is no harness {name}"
-        command = command.commands[name]
+        command = command.get_command(None, name)
     with (
         mock.patch("harness.core.hardware.cuda_devices", return_value=4),
         mock.patch("harness.cli.options.plugins_in_use"),
         mock.patch("harness.cli.options.plugin_of_file"),
-        mock.patch("harness.cli.options.open_plugins"),
+        mock.patch("harness.contracts.plugins.open_plugins"),
     ):
         return command.make_context(name, list(arguments)).params
 

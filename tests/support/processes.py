@@ -8,7 +8,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-MAIN = "import sys; from harness.cli import main; main(sys.argv[1:])"
+MAIN = "from harness.cli import main; main()"
 # On a file system without locks, every attempt to lock says so.
 WITHOUT_LOCKS = """
 import fcntl

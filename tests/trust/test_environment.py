@@ -21,7 +21,7 @@ CIRCUMSTANCES = {
     "closed stderr": ('"$@" 2>&-', 0),
     "both closed": ('"$@" >&- 2>&-', 0),
     "a reader that leaves": ('"$@" | head -1', 0),
-    "a full stdout": ('"$@" >/dev/full', 1),
+    "a full stdout": ('"$@" >/dev/full', 120),
     "a full stderr": ('"$@" 2>/dev/full', 0),  # nothing is said there in so short a run
     "no home": ('env -u HOME "$@"', 0),
     "40 columns": ('env COLUMNS=40 "$@"', 0),
