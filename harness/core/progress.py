@@ -10,10 +10,6 @@ from datetime import timedelta
 from time import perf_counter
 from typing import TextIO
 
-from rich import progress as rich_progress
-from rich.console import Console
-from rich.table import Column
-
 from harness.core.types import Progress
 
 LINE_INTERVAL = 10.0  # seconds
@@ -72,6 +68,10 @@ class Bar(Progress):
     """Progress on a terminal: one bar, which has another name in each phase."""
 
     def __init__(self, stream: TextIO) -> None:
+        from rich import progress as rich_progress
+        from rich.console import Console
+        from rich.table import Column
+
         # The end of a long name is cut, so that all numbers are shown.
         name = Column(no_wrap=True, ratio=3)
         self._rich = rich_progress.Progress(

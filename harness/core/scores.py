@@ -18,7 +18,7 @@ def score_at(scores: ScoreTree, path: ScorePath) -> float | None:
     """The score at a path; None where the path does not lead to a number."""
     value: Any = scores
     for key in path:
-        if not isinstance(value, Mapping):
+        if not isinstance(value, dict):
             return None
         value = value.get(key)
     return value if isinstance(value, int | float) else None

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from string import Formatter
 from typing import Any, Literal, get_args
@@ -56,6 +56,7 @@ class MethodId:
         return f"{self.encoder}.{self.pooling}{post}{corpus}"
 
     @classmethod
+    @cache  # each id is parsed for every score of it
     def parse(cls, text: str) -> MethodId | None:
         """The parts of an id; None for a text that does not have its form."""
         match = METHOD_ID.fullmatch(text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 
 from harness.core.errors import HarnessError
 
@@ -14,6 +15,7 @@ MARKUP_CHARACTERS = re.compile(r"[\\*~`$\[]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
 BLOCK_START = re.compile(r"^(\d+(?=[.)](?:\s|$))|(?=[#>])|(?=[-+=](?:[\s=-]|$)))")
 
 
+@cache  # the same names are on many pages
 def escape(text: str) -> str:
     """A text from data as one line of Markdown that shows it; `code` stays code."""
     parts = []

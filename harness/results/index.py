@@ -187,14 +187,15 @@ def main_path(scores: ScoreTree) -> ScorePath:
 
 def value(scores: Sequence[float | None]) -> Value:
     """The mean and deviation of scores over seeds; undefined if one of the scores is."""
-    numbers = [score for score in scores if score is not None]
     if not scores:
         return Value(None, state=CellState.NOT_RUN)
+    numbers = [score for score in scores if score is not None]
     if len(numbers) < len(scores):
         return Value(None, state=CellState.UNDEFINED)
-    mean, count = fmean(numbers), len(numbers)
+    count = len(numbers)
     if count == 1:
-        return Value(mean, seeds=1)
+        return Value(numbers[0], seeds=1)
+    mean = fmean(numbers)
     # `statistics.stdev` gives the same, but its exact fractions take a tenth of the time
     # of a report.
     variance = math.fsum((score - mean) ** 2 for score in numbers) / (count - 1)

@@ -78,6 +78,11 @@ class PublishedNumber:
         """How many decimals of a point are printed."""
         return len(str(self.cell.in_points).partition(".")[2])
 
+    @cached_property
+    def half_unit(self) -> float:
+        """Half a unit of its last digit, in points."""
+        return 0.5 * 10.0**-self.decimals
+
     def is_of_encoder(self, other: PublishedNumber) -> bool:
         """Whether two published numbers are of one encoder, as far as the rows state it."""
         if UNKNOWN not in (self.protocol.encoder, other.protocol.encoder):
@@ -95,7 +100,7 @@ class PublishedRow:
 
     numbers: Mapping[Tasks, PublishedNumber]
 
-    @property
+    @cached_property
     def first(self) -> PublishedNumber:
         """Its first number, which has the encoder and the method of all."""
         return next(iter(self.numbers.values()))

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from harness.core.errors import DataError, first_line
 from harness.core.files import file_name
-from harness.core.json_text import parse_json
 from harness.core.metrics.similarity import OTHER_SCORES
 from harness.core.types import Record
 
@@ -25,11 +26,7 @@ SCHEMA = 2
 # Points by which two runs of the same code, weights and data may differ on one platform.
 SAME_PLATFORM = 1e-3
 
-RECORD_FIELDS = Record.__dataclass_fields__.keys()
-OPTIONAL_FIELDS = {"facts"}
-
-# Errors that the reading of a damaged file raises.
-PARSE_ERRORS = (ValueError, LookupError, TypeError, AttributeError)
+RECORD_DECODER = msgspec.json.Decoder(Record)
 
 
 @dataclass(frozen=True)
@@ -114,6 +111,7 @@ def committed_lines(path: Path) -> dict[Cell, RecordLine]:
     if not path.exists():
         return {}
     lines: dict[Cell, RecordLine] = {}
+    names_of_file = path.parent.name, path.stem
     for number, text in enumerate(path.read_bytes().splitlines(keepends=True), start=1):
         place = f"{path}:{number}"
         remedy = "restore the file, or delete the line and measure its cell again"
@@ -123,8 +121,7 @@ def committed_lines(path: Path) -> dict[Cell, RecordLine]:
         cell = cell_of(record)
         if cell in lines:
             raise DataError(f"{place}: {cell} is there twice; delete one of the lines")
-        folder, file = path.parent.name, path.stem
-        if (file_name(cell.encoder), file_name(cell.method)) != (folder, file):
+        if (file_name(cell.encoder), file_name(cell.method)) != names_of_file:
             raise DataError(f"{place}: {cell} belongs to another file; {remedy}")
         lines[cell] = RecordLine(record, text)
     return lines
@@ -133,15 +130,8 @@ def committed_lines(path: Path) -> dict[Cell, RecordLine]:
 def _parse_record(place: object, text: bytes, remedy: str) -> Record:
     """The record in a text of JSON. Raises DataError, with a remedy, where there is none."""
     try:
-        fields = parse_json(text)
-        unknown_fields = fields.keys() - RECORD_FIELDS
-        missing_fields = RECORD_FIELDS - fields.keys() - OPTIONAL_FIELDS
-        if unknown_fields or missing_fields:
-            faults = [repr(name) for name in sorted(unknown_fields)]
-            faults += [f"no {name!r}" for name in sorted(missing_fields)]
-            raise ValueError(f"wanted its fields, found {', '.join(faults)}")
-        record = Record(**fields)
-    except PARSE_ERRORS as error:
+        record = RECORD_DECODER.decode(text)
+    except (ValueError, RecursionError) as error:
         raise DataError(
             f"{place} is no record ({parse_fault(error)}); {remedy}"
         ) from None

@@ -89,7 +89,8 @@ def are_equal(first: PublishedNumber, second: PublishedNumber) -> bool:
 
     Numbers with more than two decimals are held to the tolerance of an exact verdict.
     """
-    return _distance(first, second) <= max(_half_unit(first, second), TOLERANCES.exact)
+    allowed = max(first.half_unit, second.half_unit, TOLERANCES.exact)
+    return _distance(first, second) <= allowed
 
 
 def contradict(first: PublishedNumber, second: PublishedNumber) -> bool:
@@ -97,20 +98,15 @@ def contradict(first: PublishedNumber, second: PublishedNumber) -> bool:
 
     Numbers with more than two decimals may differ as two processors do.
     """
-    half_unit = _half_unit(first, second)
+    allowed = max(first.half_unit, second.half_unit)
     if min(first.decimals, second.decimals) > DECIMALS_OF_PAPERS:
-        half_unit = TOLERANCES.match
-    return _distance(first, second) > half_unit
+        allowed = TOLERANCES.match
+    return _distance(first, second) > allowed
 
 
 def _distance(first: PublishedNumber, second: PublishedNumber) -> float:
     """By how many points two numbers differ, without errors of binary fractions."""
     return abs(round(first.points - second.points, 9))
-
-
-def _half_unit(first: PublishedNumber, second: PublishedNumber) -> float:
-    """Half a unit of the last digit of the number that has fewer decimals."""
-    return 0.5 * 10.0 ** -min(first.decimals, second.decimals)
 
 
 def _standing(
@@ -200,8 +196,9 @@ def _source_of_quotation(
 ) -> PublishedRow | None:
     """The row of another work that has most of a quotation's digits; None without one."""
     best_row, most_equal = None, 0
+    own_work = work_of(row.first)
     for original in originals:
-        if work_of(original.first) == work_of(row.first):
+        if work_of(original.first) == own_work:
             continue
         common = row.numbers.keys() & original.numbers.keys()
         if len(common) < min(COLUMNS_OF_A_MODEL, len(row.numbers)):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from rapidfuzz.distance import Levenshtein
 
 from harness.core.arrays import Float64
 from harness.core.metrics import Metric, tie_rounded
@@ -37,6 +36,8 @@ def edit_distance(
 
 def token_distances(pairs: Pairs) -> Float64[np.ndarray, " P"]:
     """Levenshtein distance between the whitespace tokens of each pair: insert, delete, replace."""
+    from rapidfuzz.distance import Levenshtein
+
     distances = [
         Levenshtein.distance(a.split(), b.split())
         for a, b in zip(pairs.a, pairs.b, strict=True)
