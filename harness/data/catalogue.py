@@ -3,13 +3,14 @@
 An asset has parts, a part has sources, and a source has downloads; a fetch takes each
 part from the first of its sources that has it. What an asset holds is fixed by the
 digest of every row that is read from it, by digests of its files (`files.toml`) or of
-its downloads, or by a commit of the hub. If the digests of rows are known, they alone
-decide: any source with these rows is accepted, in any archive and with any line ends. An
-asset without any of these is `unpinned`.
+its downloads, or by a commit in each address. If the digests of rows are known, they
+alone decide: any source with these rows is accepted, in any archive and with any line
+ends. An asset without any of these is `unpinned`.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -19,6 +20,7 @@ from harness.core.toml import read_typed
 
 HUB = "https://huggingface.co"
 GIB = 2**30
+COMMIT = re.compile(r"/[0-9a-f]{40}/")  # in the address of a repository's file
 
 
 @dataclass(frozen=True)
@@ -45,38 +47,27 @@ class Download:
     """One file to download, and where it goes under the data folder.
 
     Attributes:
-        at: Its address; with `repo`, its path in the repository. `{}` is replaced by
-            each name of `AssetPart.each`.
+        at: Its address, after the `base` of its source. `{}` is replaced by each name of
+            `AssetPart.each`.
         into: The path under the data folder of the file, or of an archive's members;
             with `{}` as in `at`, and groups of `keep` such as `\\1`.
-        repo: A repository on the hub, `owner/name`.
-        model: Whether the repository holds a model and not a data set.
-        revision: The commit of the repository; None takes the newest.
         keep: For an archive, the pattern of the whole names of the wanted members.
         table: For a table, how its rows become the lines of a file.
         sha256: The digest of the download.
         size: Its size in bytes, as published.
-        unpacked: How many bytes an archive may hold at most.
     """
 
     at: str
     into: str
-    repo: str | None = None
-    model: bool = False
-    revision: str | None = None
     keep: str | None = None
     table: RowFormat | None = None
     sha256: str | None = None
     size: int | None = None
-    unpacked: int = GIB
 
     @property
-    def address(self) -> str:
-        """The address at which a browser finds it."""
-        if self.repo is None:
-            return self.at
-        kind = "" if self.model else "datasets/"
-        return f"{HUB}/{kind}{self.repo}/resolve/{self.revision or 'main'}/{self.at}"
+    def most_bytes(self) -> int:
+        """The limit of its bytes, and of what is unpacked from it."""
+        return max(GIB, 4 * (self.size or 0))
 
 
 @dataclass(frozen=True)
@@ -86,18 +77,12 @@ class Source:
     Attributes:
         name: Its name, for messages.
         downloads: Its files.
-        base: What comes before the address of each download, and a slash.
-        repo: The repository of downloads that name none.
-        model: Whether the repository of all downloads holds a model.
-        revision: The commit of downloads that name none.
+        base: What comes before the address of each download, without the last slash.
     """
 
     name: str
     downloads: tuple[Download, ...]
     base: str = ""
-    repo: str | None = None
-    model: bool = False
-    revision: str | None = None
 
 
 @dataclass(frozen=True)
@@ -127,20 +112,14 @@ class AssetPart:
         return tuple(paths)
 
     def downloads_of(self, source: Source) -> tuple[Download, ...]:
-        """The downloads of a source with its settings; one with `{}` is one for each name."""
+        """The downloads of a source by whole addresses; one with `{}` is one for each name."""
+        base = f"{source.base}/" if source.base else ""
         downloads: list[Download] = []
         for listed in source.downloads:
-            download = replace(
-                listed,
-                at=f"{source.base}/{listed.at}" if source.base else listed.at,
-                repo=listed.repo or source.repo,
-                model=listed.model or source.model,
-                revision=listed.revision or source.revision,
-            )
             for name in self.each if "{}" in listed.at else ("",):
-                at = download.at.replace("{}", name)
-                into = download.into.replace("{}", name)
-                downloads.append(replace(download, at=at, into=into))
+                at = base + listed.at.replace("{}", name)
+                into = listed.into.replace("{}", name)
+                downloads.append(replace(listed, at=at, into=into))
         return tuple(downloads)
 
 
@@ -188,6 +167,15 @@ class Asset:
         return not self.probe
 
     @property
+    def downloads(self) -> tuple[Download, ...]:
+        """Every download of every source, in the order in which they are asked."""
+        downloads: list[Download] = []
+        for part in self.parts:
+            for source in part.sources:
+                downloads += part.downloads_of(source)
+        return tuple(downloads)
+
+    @property
     def download_size(self) -> int | None:
         """The size of all downloads, in bytes; None if nothing states it.
 
@@ -195,29 +183,21 @@ class Asset:
         several parts may be taken from one archive. If the size of a download is not
         stated, the size on disk is given instead.
         """
-        sizes: dict[str, int | None] = {}
+        sizes: dict[str, int] = {}
         for part in self.parts:
             for download in part.downloads_of(part.sources[0]):
-                sizes[download.address] = download.size
-        stated_sizes = [size for size in sizes.values() if size]
-        if stated_sizes and len(stated_sizes) == len(sizes):
-            return sum(stated_sizes)
-        return self.size
+                sizes[download.at] = download.size or 0
+        return sum(sizes.values()) if sizes and all(sizes.values()) else self.size
 
     @property
     def pinned(self) -> str:
         """The kinds of pins that fix its content: `sha256`, `revision`, `rows`, or `unpinned`."""
-        paths: list[str] = []
-        downloads: list[Download] = []
-        for part in self.parts:
-            paths += part.paths
-            for source in part.sources:
-                downloads += part.downloads_of(source)
-        has_digest = self.sha256 is not None
-        if downloads:
+        has_digest, has_commit = self.sha256 is not None, False
+        if self.downloads:
+            paths = [path for part in self.parts for path in part.paths]
             has_digest |= all(path in KNOWN_DIGESTS for path in paths)
-            has_digest |= all(download.sha256 for download in downloads)
-        has_commit = bool(downloads) and all(d.revision for d in downloads)
+            has_digest |= all(download.sha256 for download in self.downloads)
+            has_commit = all(COMMIT.search(download.at) for download in self.downloads)
         return fixed_by(sha256=has_digest, revision=has_commit, rows=self.rows)
 
 

@@ -1,20 +1,34 @@
-"""One file over http, by pooch: whether downloads are allowed, errors in one line.
+"""One download: a file over http, by pooch, and the files of a data folder that it becomes.
 
 A download that breaks off is thrown away; the caller asks the next source. Hosts are
-given up after seconds of silence, and a file has a limit of bytes.
+given up after seconds of silence. Neither a download nor what is unpacked from it has
+more bytes than its limit, and no member of an archive is written outside its folder. Of
+a table, the rows of parquet or JSON lines become lines of a file that a task reads.
+Whether the content is the published one is checked afterwards.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import gzip
+import json
+import re
+import shutil
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from tempfile import TemporaryDirectory
+from typing import IO, Any, BinaryIO
 
 from harness.core.digests import sha256_of
-from harness.core.errors import AssetMissing, DataError
-from harness.data.catalogue import Download
+from harness.core.errors import AssetMissing, DataError, first_line
+from harness.core.files import safe_path
+from harness.data.catalogue import Download, RowFormat
+
+# Over http
 
 # The variables by which huggingface_hub is told to download nothing.
 OFFLINE_SWITCHES = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
@@ -36,20 +50,6 @@ def offline_switch(environment: Mapping[str, str]) -> str | None:
         if environment.get(name, "").lower() in ("1", "true", "yes", "on"):
             return name
     return None
-
-
-def address_of(download: Download) -> str:
-    """The address of a download: its own, or one on the hub that HF_ENDPOINT names."""
-    from huggingface_hub import hf_hub_url
-
-    if download.repo is None:
-        return download.at
-    return hf_hub_url(
-        download.repo,
-        download.at,
-        repo_type="model" if download.model else "dataset",
-        revision=download.revision,
-    )
 
 
 @contextmanager
@@ -82,20 +82,15 @@ def one_line_errors(name: str) -> Iterator[None]:
 
 @dataclass
 class LimitedFile:
-    """An open file into which no more than a number of bytes is written.
-
-    Attributes:
-        file: The file.
-        limit: The most bytes that it may have.
-    """
+    """An open file into which no more than a number of bytes is written."""
 
     file: BinaryIO
-    limit: int
+    most_bytes: int
 
     def write(self, data: bytes) -> int:
         """Write bytes. Raises DataError beyond the limit."""
-        if self.file.tell() + len(data) > self.limit:
-            raise DataError(f"found more than {self.limit:,} bytes")
+        if self.file.tell() + len(data) > self.most_bytes:
+            raise DataError(f"found more than {self.most_bytes:,} bytes")
         return self.file.write(data)
 
     def flush(self) -> None:
@@ -103,13 +98,13 @@ class LimitedFile:
         self.file.flush()
 
 
-def download_file(url: str, target: Path, limit: int) -> str:
+def download_file(url: str, target: Path, most_bytes: int) -> str:
     """Bring a file to its place, and return its sha256.
 
     Args:
         url: Where the file is.
         target: Where it goes; its folder is made.
-        limit: The most bytes that it may have.
+        most_bytes: The limit of its bytes.
 
     Raises:
         AssetMissing: The file cannot be had from this address.
@@ -131,7 +126,7 @@ def download_file(url: str, target: Path, limit: int) -> str:
     part = target.with_name(f"{target.name}.part")
     try:
         with bar, part.open("wb") as file, one_line_errors(url):
-            ask(url, LimitedFile(file, limit), None)
+            ask(url, LimitedFile(file, most_bytes), None)
     except DataError as error:
         raise DataError(f"{url}: {error}") from None
     with part.open("rb") as file:
@@ -140,3 +135,125 @@ def download_file(url: str, target: Path, limit: int) -> str:
         content = "a web page" if beginning else "0 bytes"
         raise DataError(f"{url}: wanted a file, found {content}")
     return sha256_of(part.replace(target))
+
+
+# Into a data folder
+
+# Errors of the readers of archives and tables for a damaged file.
+UNPACKING_ERRORS = (
+    tarfile.TarError,
+    zipfile.BadZipFile,
+    zlib.error,
+    EOFError,
+    OSError,
+    ValueError,
+    RuntimeError,  # an encrypted archive
+    NotImplementedError,  # an unknown compression
+    LookupError,  # a member without a name
+)
+SEPARATORS = ("\t", "\n", "\r")  # of the columns and lines of the files
+
+
+def unpack(file: Path, download: Download, folder: Path) -> None:
+    """Put the wanted files of a download into a folder.
+
+    Args:
+        file: An archive (zip or tar), a table, or the file itself, which is moved.
+        download: Its entry in the catalogue.
+        folder: The folder, which the caller removes after an error.
+
+    Raises:
+        DataError: The file is damaged, too large, or has none of the wanted content.
+    """
+    target = folder / download.into
+    try:
+        if download.keep is not None:
+            _unpack_archive(file, download, folder)
+        elif download.table is not None:
+            lines = _lines_of(_rows(file), download.table)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text("".join(lines), encoding="utf-8", newline="\n")
+        else:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            file.replace(target)
+    except UNPACKING_ERRORS as error:
+        if getattr(error, "errno", None):  # of this machine: a full disk
+            raise
+        wanted = "a table" if download.table else "an archive"
+        raise DataError(
+            f"{download.at}: wanted {wanted}, found otherwise: {first_line(error)}"
+        ) from None
+
+
+def _unpack_archive(archive: Path, download: Download, folder: Path) -> None:
+    """Write the wanted members of an archive into a folder."""
+    pattern = re.compile(str(download.keep))
+    remaining_bytes = download.most_bytes
+    targets = []
+    for name, size, content in _members(archive):
+        if not pattern.fullmatch(name):
+            continue
+        remaining_bytes -= size
+        if remaining_bytes < 0:
+            raise ValueError(f"more than {download.most_bytes:,} bytes")
+        target = folder / safe_path(pattern.sub(download.into, name))
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with target.open("wb") as file:
+            shutil.copyfileobj(content, file)
+        targets.append(target)
+    if not targets:
+        raise ValueError(f"no member {download.keep}")
+
+
+def _members(archive: Path) -> Iterator[tuple[str, int, IO[bytes]]]:
+    """The name, the size in bytes and the content of each file of an archive, links left out."""
+    if zipfile.is_zipfile(archive):
+        with zipfile.ZipFile(archive) as zipped:
+            for info in zipped.infolist():
+                with zipped.open(info) as content:
+                    yield info.filename, info.file_size, content
+    else:
+        with tarfile.open(archive) as tar:
+            for member in tar:
+                content_of_file = tar.extractfile(member) if member.isreg() else None
+                if content_of_file is not None:
+                    yield member.name, member.size, content_of_file
+
+
+def _rows(table: Path) -> Sequence[Mapping[str, Any]]:
+    """The rows of a table, in parquet or in packed lines of JSON."""
+    if table.suffix != ".parquet":
+        with gzip.open(table) as file:
+            return [json.loads(line) for line in file]
+    from datasets import Dataset, disable_progress_bars
+    from datasets.exceptions import DatasetGenerationError
+
+    disable_progress_bars()
+    with TemporaryDirectory() as cache:
+        try:
+            rows = Dataset.from_parquet(
+                str(table), cache_dir=cache, keep_in_memory=True
+            )
+        except DatasetGenerationError as error:
+            raise ValueError(first_line(error.__cause__ or error)) from None
+        return rows.to_list()
+
+
+def _lines_of(rows: Sequence[Mapping[str, Any]], row_format: RowFormat) -> list[str]:
+    """The lines of a file for the wanted rows. Raises ValueError for other rows."""
+    start, stop = row_format.rows or (0, len(rows))
+    if stop > len(rows):
+        raise ValueError(f"wanted {stop} rows, found {len(rows)}")
+    lines = [] if row_format.header is None else [f"{row_format.header}\n"]
+    for number in range(start, stop):
+        row = {"number": number, **rows[number]}
+        for text in row.values():
+            if isinstance(text, str) and any(sign in text for sign in SEPARATORS):
+                raise ValueError(f"row {number} holds a tab or a line end in a text")
+        try:
+            if row_format.classes:
+                row["label"] = row_format.classes[row["label"]]
+            lines.append(f"{row_format.line.format_map(row)}\n")
+        except KeyError as error:
+            raise ValueError(f"row {number} has no {error}") from None
+    return lines

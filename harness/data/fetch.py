@@ -16,16 +16,22 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, cast
+from typing import cast
 from urllib.parse import urlsplit
 
 from harness.core.digests import sha256_of
 from harness.core.errors import AssetMissing, DataError, HarnessError, UsageError
 from harness.core.interfaces import EncoderConfig, Hub
 from harness.core.types import Corpus, Task
-from harness.data.archives import unpack
-from harness.data.catalogue import KNOWN_DIGESTS, Asset, AssetPart, Download, Source
-from harness.data.download import Unreachable, address_of, download_file
+from harness.data.catalogue import (
+    HUB,
+    KNOWN_DIGESTS,
+    Asset,
+    AssetPart,
+    Download,
+    Source,
+)
+from harness.data.download import Unreachable, download_file, unpack
 from harness.data.hub import fetch_model, seal
 from harness.data.places import Places
 
@@ -68,12 +74,8 @@ class Fetcher:
         try:
             return f"{ALREADY_HERE}: {self.check(item)}"
         except (AssetMissing, DataError) as error:
-            if isinstance(item, Asset):
-                is_public = bool(item.parts)
-            else:
-                is_public = isinstance(item.source, Hub)
             is_damaged = isinstance(error, DataError)
-            if not is_public or (is_damaged and self.offline_switch):
+            if not _is_public(item) or (is_damaged and self.offline_switch):
                 raise
         if self.offline_switch:
             raise AssetMissing(
@@ -107,7 +109,11 @@ class Fetcher:
         return f"{path} ({', '.join(words) or 'stored'})"
 
     def _bring_data(self, asset: Asset) -> list[str]:
-        """Download the parts of an asset that are missing or wrong; returns notes for the user."""
+        """Download the parts of an asset that are missing or wrong; returns notes for the user.
+
+        A note names the source of a part that did not come from its first one. What
+        arrived stays, also if another part is missing.
+        """
         data_dir = self.places.data_dir
         if data_dir is None:
             raise UsageError(
@@ -119,29 +125,32 @@ class Fetcher:
             if all(_has_known_digest(data_dir, path) for path in part.paths):
                 continue
             try:
-                notes += self._bring_part(asset, part, data_dir)
+                source, refusals = self._bring_part(asset, part, data_dir)
             except (AssetMissing, DataError) as error:
                 failures[part.name] = error
+                continue
+            if refusals:
+                notes.append(
+                    f"{part.name} from {source}, not from {', '.join(refusals)}"
+                )
         if not failures:
             return notes
         missing = asset.name
         if len(asset.parts) > 1:
             missing += f" ({', '.join(failures)} of {len(asset.parts)} parts)"
         reason = next(iter(failures.values()))
-        is_wrong = any(isinstance(error, DataError) for error in failures.values())
-        raise (DataError if is_wrong else AssetMissing)(
+        raise _worst(failures)(
             f"{missing} did not arrive: {reason}; to place files by hand: "
             f"harness fetch --dry-run {asset.name}"
         )
 
-    def _bring_part(self, asset: Asset, part: AssetPart, data_dir: Path) -> list[str]:
+    def _bring_part(
+        self, asset: Asset, part: AssetPart, data_dir: Path
+    ) -> tuple[str, Mapping[str, HarnessError]]:
         """Bring a part of an asset into its place from the first source that has it.
 
-        Returns a note that names the source if it was not the first.
-
-        Raises:
-            DataError: A source had something else, and no source had the part.
-            AssetMissing: No source had anything.
+        Returns the name of the source, and why those before it did not give the part.
+        Raises DataError or AssetMissing, with the reason of each source, if none did.
         """
         sources = list(part.sources)
         if self.small_first:
@@ -152,18 +161,15 @@ class Fetcher:
                 self._bring_from(source, asset, part, data_dir)
             except (AssetMissing, DataError) as error:
                 refusals[source.name] = error
-                continue
-            if not refusals:
-                return []
-            return [f"{part.name} from {source.name}, not from {', '.join(refusals)}"]
+            else:
+                return source.name, refusals
         if len(refusals) == 1:
             raise refusals[sources[0].name]
         reasons = []
         for name, refusal in refusals.items():
             _, _, reason = str(refusal).partition(": ")  # without its address or path
             reasons.append(f"{name}: {reason[:REASON_LENGTH]}")
-        is_wrong = any(isinstance(error, DataError) for error in refusals.values())
-        raise (DataError if is_wrong else AssetMissing)("; ".join(reasons))
+        raise _worst(refusals)("; ".join(reasons))
 
     def _bring_from(
         self, source: Source, asset: Asset, part: AssetPart, data_dir: Path
@@ -187,18 +193,17 @@ class Fetcher:
         An archive that is there from an earlier part or asset is not downloaded again.
         """
         url = address_of(download)
+        address = urlsplit(url)
         folder = self.scratch / hashlib.sha256(url.encode()).hexdigest()[:16]
-        target = folder / Path(urlsplit(url).path).name
+        target = folder / Path(address.path).name
         if target.is_file():
             return target
-        host = urlsplit(url).netloc
-        if host in self.unreachable_hosts:
+        if address.netloc in self.unreachable_hosts:
             raise AssetMissing(f"{url}: its host cannot be reached")
         try:
-            limit = max(download.size or 0, download.unpacked)
-            digest = download_file(url, target, limit)
+            digest = download_file(url, target, download.most_bytes)
         except Unreachable:
-            self.unreachable_hosts.add(host)
+            self.unreachable_hosts.add(address.netloc)
             raise
         size = target.stat().st_size
         wanted = (download.sha256 or digest, download.size or size)
@@ -234,6 +239,24 @@ class Fetcher:
         return counts
 
 
+def _is_public(item: Fetchable) -> bool:
+    """Whether there is an address to download an item from."""
+    if isinstance(item, Asset):
+        return bool(item.parts)
+    return isinstance(item.source, Hub)
+
+
+def _is_large(source: Source) -> bool:
+    """Whether one of the downloads of a source is large."""
+    return any((d.size or 0) > LARGE_DOWNLOAD for d in source.downloads)
+
+
+def _worst(failures: Mapping[str, HarnessError]) -> type[HarnessError]:
+    """DataError if something arrived and was wrong, AssetMissing if nothing arrived."""
+    is_wrong = any(isinstance(error, DataError) for error in failures.values())
+    return DataError if is_wrong else AssetMissing
+
+
 def _require_files(asset: Asset, folder: Path, paths: Sequence[str]) -> None:
     """Raise AssetMissing unless all files are in a folder, DataError for another digest.
 
@@ -257,61 +280,41 @@ def _has_known_digest(folder: Path, path: str) -> bool:
     return file.is_file() and sha256_of(file) == KNOWN_DIGESTS.get(path)
 
 
-def _is_large(source: Source) -> bool:
-    """Whether one of the downloads of a source is large."""
-    return any((d.size or 0) > LARGE_DOWNLOAD for d in source.downloads)
-
-
 # Addresses
 
 
-def addresses_of(item: Fetchable) -> list[Mapping[str, Any]]:
-    """The addresses that fetching an item may ask, in order, each once for a source.
+def address_of(download: Download) -> str:
+    """The address that a download is asked for at: on the hub that HF_ENDPOINT names."""
+    from huggingface_hub.constants import ENDPOINT
 
-    A row names the asset, its part, the source, the address (`url`) and its sha256 if
-    it is known. There are none if the item is not public.
-    """
-    rows: dict[tuple[str, ...], Mapping[str, Any]] = {}
+    if download.at.startswith(f"{HUB}/"):
+        return ENDPOINT + download.at.removeprefix(HUB)
+    return download.at
+
+
+def listing(item: Fetchable) -> list[str]:
+    """The addresses that fetching an item may ask, in order, and the files that they become."""
+    lines = [f"{item.name}:"]
     if isinstance(item, Asset):
         for part in item.parts:
             for source in part.sources:
-                for download in part.downloads_of(source):
-                    url = address_of(download)
-                    rows[part.name, source.name, url] = {
-                        "asset": item.name,
-                        "part": part.name,
-                        "source": source.name,
-                        "url": url,
-                        "sha256": download.sha256,
-                    }
+                place = f"  {part.name}, {source.name}: "
+                downloads = part.downloads_of(source)
+                digests = {address_of(x): x.sha256 for x in downloads}  # each once
+                lines += [_with_digest(place + url, digests[url]) for url in digests]
+            for path in part.paths:
+                lines.append(_with_digest(f"  -> {path}", KNOWN_DIGESTS.get(path)))
     elif isinstance(item.source, Hub):
         from huggingface_hub.constants import ENDPOINT
 
         repo, revision = item.source.repo, item.source.revision
-        rows[item.name,] = {
-            "asset": item.name,
-            "part": "model",
-            "source": f"hub {repo}",
-            "url": f"{ENDPOINT}/{repo}/tree/{revision or 'main'}",
-            "sha256": item.source.sha256,
-        }
-    return list(rows.values())
-
-
-def listing(item: Fetchable) -> list[str]:
-    """The addresses of an item, and the files that are made of the downloads, as lines."""
-    rows = addresses_of(item)
-    if not rows:
+        url = f"{ENDPOINT}/{repo}/tree/{revision or 'main'}"
+        lines.append(_with_digest(f"  model, hub {repo}: {url}", item.source.sha256))
+    if not _is_public(item):
         return [f"{item.name}: no address; {item.source}"]
-    lines = [f"{item.name}:"]
-    for row in rows:
-        digest = f" sha256 {row['sha256']}" if row["sha256"] else ""
-        lines.append(f"  {row['part']}, {row['source']}: {row['url']}{digest}")
-    if isinstance(item, Asset):
-        for part in item.parts:
-            for path in part.paths:
-                digest = (
-                    f" sha256 {KNOWN_DIGESTS[path]}" if path in KNOWN_DIGESTS else ""
-                )
-                lines.append(f"  -> {path}{digest}")
     return lines
+
+
+def _with_digest(text: str, sha256: str | None) -> str:
+    """A line of a listing, with the digest of its file if it is known."""
+    return f"{text} sha256 {sha256}" if sha256 else text

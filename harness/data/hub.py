@@ -8,8 +8,7 @@ snapshot that it has brought as a whole, in a file of its own, and no other is r
 from __future__ import annotations
 
 from collections.abc import Iterable
-from fnmatch import fnmatchcase
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from harness.core.errors import AssetMissing
 from harness.core.files import write_atomically
@@ -77,13 +76,14 @@ def fetch_model(source: Hub, *, again: bool = False) -> Path:
     """
     from huggingface_hub import HfApi, snapshot_download
     from huggingface_hub.errors import HFValidationError
+    from huggingface_hub.utils._paths import filter_repo_objects
 
     repo, revision = source.repo, source.revision
     try:
         with one_line_errors(f"{repo} on the hub"):
             info = HfApi().model_info(repo, revision=revision, timeout=TIMEOUT[1])
             files = model_files(file.rfilename for file in info.siblings or ())
-            if not any(_matches(name, MODEL_FILES) for name in files):
+            if not any(filter_repo_objects(files, allow_patterns=[*MODEL_FILES])):
                 raise AssetMissing(f"{repo} on the hub holds no model")
             if again:
                 _list_of_files(snapshot_of(source) or Path()).unlink(missing_ok=True)
@@ -105,19 +105,13 @@ def model_files(names: Iterable[str]) -> list[str]:
 
     A pickled file, .bin, is left out where its folder has weights as safetensors.
     """
-    matching = [
-        name for name in names if _matches(name, (*MODEL_FILES, *STATED_SCORE_FILES))
-    ]
-    safe_folders = {
-        name.rpartition("/")[0] for name in matching if name.endswith(".safetensors")
-    }
+    from huggingface_hub.utils._paths import filter_repo_objects
+
+    patterns = [*MODEL_FILES, *STATED_SCORE_FILES]
+    files = list(filter_repo_objects(names, allow_patterns=patterns))
+    safe_folders = {PurePath(x).parent for x in files if x.endswith(".safetensors")}
     chosen = []
-    for name in matching:
-        if not name.endswith(".bin") or name.rpartition("/")[0] not in safe_folders:
+    for name in files:
+        if not name.endswith(".bin") or PurePath(name).parent not in safe_folders:
             chosen.append(name)
     return chosen
-
-
-def _matches(name: str, patterns: Iterable[str]) -> bool:
-    """Whether a name matches one of the patterns."""
-    return any(fnmatchcase(name, pattern) for pattern in patterns)

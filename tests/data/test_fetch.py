@@ -11,7 +11,7 @@ from standin import Fault, at_standin, sha256, standin
 
 from harness.cli import main
 from harness.core.errors import AssetMissing
-from harness.data.catalogue import Asset, AssetPart, Download, Source
+from harness.data.catalogue import HUB, Asset, AssetPart, Download, Source
 from harness.data.download import offline_switch
 from harness.data.fetch import ALREADY_HERE, Fetcher
 from harness.data.hub import fetch_model, model_files
@@ -42,31 +42,19 @@ PINNED = TransformerConfig(
 )
 LOOSE = TransformerConfig("loose", "me/loose")
 CSV = b"one,two\n" * 400
-PLAIN = Download("plain.csv", "plain/plain.csv", repo="me/data")
 sleep = time.sleep
-TARRED = Download(
-    "texts.tar", r"texts/\1", repo="me/data", keep=r"(?:.*/)?([^/]+\.txt)"
-)
 
 
-def test_a_models_claims_are_among_its_files_and_no_other_card():
-    wanted = ["README.md", ".eval_results/STS12.yaml", "results/STS12.json"]
-    assert model_files([*wanted, "onnx/README.md", "eval.yaml"]) == wanted
-
-
-def test_the_weights_of_a_models_modules_are_among_its_files():
+def test_the_files_of_a_model_are_those_it_is_read_from_and_its_claims():
     wanted = [
-        "model.safetensors",
-        "2_Dense/pytorch_model.bin",
-        "3_Dense/model.safetensors",
+        *("README.md", ".eval_results/STS12.yaml", "results/STS12.json"),
+        *("model.safetensors", "2_Dense/pytorch_model.bin", "bpe.codes", "source.spm"),
+        *("3_Dense/model.safetensors", "model-00001-of-00002.safetensors"),
     ]
-    wanted += ["bpe.codes", "source.spm", "model-00001-of-00002.safetensors"]
     not_wanted = [
-        "pytorch_model.bin",
-        "3_Dense/pytorch_model.bin",
-        "openvino/model.safetensors",
+        *("pytorch_model.bin", "3_Dense/pytorch_model.bin", "onnx/README.md"),
+        *("openvino/model.safetensors", "model_quantized.safetensors", "eval.yaml"),
     ]
-    not_wanted += ["model_quantized.safetensors"]
     assert model_files(wanted + not_wanted) == wanted
 
 
@@ -86,12 +74,12 @@ def hub(monkeypatch, tmp_path):
         registry = replace(load_registry(), encoders={"pinned": PINNED, "loose": LOOSE})
         monkeypatch.setattr("harness.registry.load_registry", lambda: registry)
         monkeypatch.setattr("harness.cli.fetch.load_registry", lambda: registry)
+        at_hub = f"{HUB}/datasets/me/data/resolve/main"
+        texts = Download("texts.tar", r"texts/\1", keep=r"(?:.*/)?([^/]+\.txt)")
         assets = (
-            asset("plain", "plain/plain.csv", PLAIN),
-            asset("texts", "texts/b.txt", TARRED),
-            asset(
-                "far", "far.csv", Download(f"{running.url}/files/far.csv", "far.csv")
-            ),
+            asset("plain", Download("plain.csv", "plain/plain.csv"), at_hub),
+            asset("texts", texts, at_hub, file="texts/b.txt"),
+            asset("far", Download("far.csv", "far.csv"), f"{running.url}/files"),
         )
         monkeypatch.setattr("harness.data.places.DATA_ASSETS", assets)
         yield running
@@ -100,9 +88,10 @@ def hub(monkeypatch, tmp_path):
     close_session()
 
 
-def asset(name, path, download):
+def asset(name, download, base, file=None):
     """An asset of one file from one source."""
-    part = AssetPart(name, (path,), (Source("me", (download,)),))
+    path = file or download.into
+    part = AssetPart(name, (path,), (Source("me", (download,), base),))
     get = f"harness fetch {name}"
     return Asset(name, f"the {name}", (path,), "me", "none", get, parts=(part,))
 
@@ -146,7 +135,7 @@ def test_a_model_of_which_one_file_does_not_come_is_not_here(
 ):
     large = name == "model.safetensors"
     path = "GET /store/" if large else f"GET /{config.repo}/resolve/{FIRST}/{name}"
-    hub.fail(path, Fault(status=500, for_ever=True))
+    hub.fail(path, Fault(status=500))
     status, out, err = fetch(config.name)
     assert (status, out, len(err.splitlines())) == (3, "", 1)
     places = Places(tmp_path / "cache")

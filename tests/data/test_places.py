@@ -39,9 +39,8 @@ def test_every_asset_has_one_name_that_is_no_encoders():
 def test_a_download_is_named_by_full_digests_and_goes_to_its_assets_place(
     asset, part, download
 ):
-    assert download.address.startswith("https://")
-    assert "{}" not in download.address
-    assert re.fullmatch(r"[0-9a-f]{40}", download.revision or "0" * 40)
+    assert download.at.startswith("https://")
+    assert "{}" not in download.at
     assert re.fullmatch(r"[0-9a-f]{64}", download.sha256 or "0" * 64)
     if download.keep is None:
         assert download.into in part.paths
@@ -67,10 +66,7 @@ ONE_SOURCE = (*LOOSE_ASSETS, "snli-18k", "word2vec-google-news-vectors")
 def test_an_asset_has_two_sources_and_a_pin(asset):
     """Sources of two owners, so that one who goes takes nothing along."""
     for part in asset.parts:
-        owners = {
-            source.base or source.repo or source.downloads[0].at
-            for source in part.sources
-        }
+        owners = {source.base or source.downloads[0].at for source in part.sources}
         assert len(owners) >= (1 if asset.name in ONE_SOURCE else 2)
     assert (asset.pinned == "unpinned") == (asset.name in LOOSE_ASSETS)
 

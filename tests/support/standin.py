@@ -1,7 +1,7 @@
 """A stand-in for the hub and for publishers' hosts, on loopback, with faults to order.
 
 It speaks as much of the hub's protocol as downloads use: resolve with redirects to a
-store, ranges, the listing of a repository, and its errors. Large files (over `LARGE`
+store, the listing of a repository, and its errors. Large files (over `LARGE`
 bytes) are stored as the hub stores them, apart from the repository and named by their
 sha256.
 """
@@ -9,14 +9,12 @@ sha256.
 from __future__ import annotations
 
 import gc
-import gzip
 import hashlib
 import json
 import re
 import threading
 import time
 import warnings
-from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -43,27 +41,21 @@ def git_sha1(content: bytes) -> str:
 
 @dataclass(frozen=True)
 class Fault:
-    """What is wrong with one answer, or `for_ever`.
+    """What is wrong with every answer for a path.
 
-    A status instead, a body that ends early, another body of the same size, or other
-    headers; a web page in the place of a file, a body that comes a byte at a time, none
-    that comes, one that is packed with gzip, one without its length or with a length
-    beyond it, the whole where a range was asked for, or a redirect to another address.
+    A status instead, a body that ends early, another body of the same size, a web page
+    in the place of a file, no body, one without its length or with a length beyond it,
+    or a redirect to another address.
     """
 
     status: int | None = None
     cut_after: int | None = None
-    for_ever: bool = False
     other: bool = False
     page: bool = False
-    drip: float = 0.0  # seconds between two bytes
     silent: float = 0.0  # seconds before an answer
-    packed: bool = False
     unmeasured: bool = False
     more: int = 0  # bytes that the stated length has and the body has not
-    whole: bool = False
     location: str = ""
-    headers: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass
@@ -85,9 +77,8 @@ class Standin:
     url: str = ""
     repositories: dict[tuple[str, str], Repository] = field(default_factory=dict)
     files: dict[str, bytes] = field(default_factory=dict)
-    faults: dict[str, deque[Fault]] = field(default_factory=dict)
+    faults: dict[str, Fault] = field(default_factory=dict)
     asked: list[tuple[str, str, dict[str, str]]] = field(default_factory=list)
-    ranges: bool = True
 
     def model(
         self, name: str, files: Mapping[str, bytes], commit: str = "a" * 40
@@ -106,19 +97,16 @@ class Standin:
         known.commits[commit] = dict(files)
         return known
 
-    def fail(self, path: str, *faults: Fault) -> None:
-        """The next answers for paths that hold this text."""
-        self.faults.setdefault(path, deque()).extend(faults)
+    def fail(self, path: str, fault: Fault) -> None:
+        """Answer so for paths that hold this text."""
+        self.faults[path] = fault
 
     def got(self, part: str = "", method: str = "GET") -> list[dict[str, str]]:
         """The headers of what was asked for under paths that hold this text."""
         return [h for m, path, h in self.asked if m == method and part in path]
 
-    def fault(self, path: str) -> Fault | None:
-        for part, faults in self.faults.items():
-            if part in path and faults:
-                return faults[0] if faults[0].for_ever else faults.popleft()
-        return None
+    def fault(self, path: str) -> Fault:
+        return next((f for part, f in self.faults.items() if part in path), Fault())
 
 
 class Refusal(Exception):
@@ -135,9 +123,9 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         path = unquote(urlsplit(self.path).path)
         self.hub.asked.append((self.command, path, dict(self.headers)))
-        fault = self.hub.fault(f"{self.command} {path}") or Fault()
+        fault = self.hub.fault(f"{self.command} {path}")
         self.cut = fault.cut_after if self.command == "GET" else None
-        self.other, self.changed, self.what = fault.other, fault.headers, fault
+        self.what = fault
         sleep(fault.silent)
         try:
             self.route(path, fault)
@@ -145,7 +133,7 @@ class Handler(BaseHTTPRequestHandler):
             status, code = refusal.args
             self.send(status, b"", {"X-Error-Code": code})
         except (BrokenPipeError, ConnectionResetError):
-            self.close_connection = True  # nobody waited for a drip to end
+            self.close_connection = True  # nobody waited for it
 
     def do_HEAD(self) -> None:
         self.do_GET()
@@ -242,27 +230,13 @@ class Handler(BaseHTTPRequestHandler):
         self.body(every[digest], f'"{digest}"')
 
     def body(self, content: bytes, tag: str, headers: Mapping[str, str] = {}) -> None:
-        known = {**headers, "ETag": tag}
-        asked, same = (
-            self.headers.get("Range"),
-            self.headers.get("If-Range", tag) == tag,
-        )
-        if asked and same and self.hub.ranges and not self.what.whole:
-            first, _, last = asked.removeprefix("bytes=").partition("-")
-            part = content[int(first) : int(last) + 1 if last else None]
-            end = int(first) + len(part) - 1
-            known["Content-Range"] = f"bytes {first}-{end}/{len(content)}"
-            self.send(206, part, known)
-        else:
-            self.send(200, content, known)
+        self.send(200, content, {**headers, "ETag": tag})
 
     def send(self, status: int, content: bytes, headers: Mapping[str, str]) -> None:
         self.send_response(status)
-        content = bytes(byte ^ 1 for byte in content) if self.other else content
-        if self.what.packed and status == 200:
-            content = gzip.compress(content, mtime=0)
-            headers = {**headers, "Content-Encoding": "gzip"}
-        for name, value in {**headers, **self.changed}.items():
+        if self.what.other:
+            content = bytes(byte ^ 1 for byte in content)
+        for name, value in headers.items():
             self.send_header(name, value)
         if self.what.unmeasured:
             self.send_header("Connection", "close")
@@ -270,12 +244,7 @@ class Handler(BaseHTTPRequestHandler):
         else:
             self.send_header("Content-Length", str(len(content) + self.what.more))
         self.end_headers()
-        if self.command != "HEAD" and self.what.drip:
-            for byte in content:
-                self.wfile.write(bytes([byte]))
-                self.wfile.flush()
-                sleep(self.what.drip)
-        elif self.command != "HEAD":
+        if self.command != "HEAD":
             self.wfile.write(content if self.cut is None else content[: self.cut])
         if self.cut is not None or self.what.more:
             self.close_connection = True
