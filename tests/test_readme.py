@@ -17,7 +17,7 @@ INCLUDED = (ROOT / "docs/included.md").read_text(encoding="utf-8")
 GUIDES = [
     README,
     INCLUDED,
-    *((ROOT / f"docs/how-to/{n}.md").read_text("utf-8") for n in ("train", "offline")),
+    *((ROOT / f"docs/how-to/{n}.md").read_text("utf-8") for n in ("train", "data")),
 ]
 LINES = [words for guide in GUIDES for words in lines(guide)]
 
@@ -44,6 +44,7 @@ def answer_in_readme_folder(tmp_path, monkeypatch, capfd):
     carried = packaged(ENCODERS[0])
     (tmp_path / "results").symlink_to(ROOT / "results")
     (tmp_path / "path" / "to").mkdir(parents=True)
+    (tmp_path / "data" / "retokenised").mkdir(parents=True)
     for name in ("path/to/folder", "my-simcse", "all-mpnet-base-v2"):
         (tmp_path / name).symlink_to(carried)
     (tmp_path / "vectors.txt").write_text("a 1 1 1\nb 1 1 1\n")
