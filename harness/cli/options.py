@@ -270,6 +270,13 @@ class Selection:
         ),
     ] = None
 
+    def require_whole(self, option: str) -> None:
+        """Raise UsageError for a smoke test, which the option is not for."""
+        if self.limit is not None:
+            raise UsageError(
+                f"--limit and {option} exclude each other: what is limited is no baseline"
+            )
+
 
 @dataclass(frozen=True)
 class Execution:

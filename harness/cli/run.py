@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import asdict
 from functools import partial
@@ -39,25 +39,19 @@ from harness.core.errors import CACHE_SETTING, AssetMissing, HarnessError, Usage
 from harness.core.files import make_folder
 from harness.core.progress import progress_on
 from harness.core.types import Progress, Record
-from harness.evaluation.compare import Resampler, compare_shown, shown_differences
+from harness.evaluation.compare import Resampler, compare_shown
 from harness.evaluation.parallel import execute_in_processes
 from harness.evaluation.plan import make_plan
 from harness.evaluation.processes import Jobs, results_of
 from harness.evaluation.run import Outcome, RunContext, failed
 from harness.evaluation.select import PROFILES, PlannedCell, part_of, profile
 from harness.gate.check import check_record, read_rules
-from harness.gate.promote import (
-    make_golden_vectors,
-    note_outcomes,
-    promote_run,
-    quick_set,
-)
+from harness.gate.promote import make_golden_vectors, note_outcomes, promote, quick_set
 from harness.registry import Registry, load_registry, look_up
 from harness.report.build import write_files
 from harness.results.differences import write_differences
 from harness.results.folder import ResultsFolder
 from harness.results.layout import papers_of, readme_of, require_own
-from harness.results.published_tables import load_tables
 from harness.results.records import cell_of
 from harness.results.store import Store
 
@@ -106,28 +100,25 @@ def run_command(
         )
     if update:
         require_own("--baseline", baseline)
-    if selection.limit is not None and gate:
-        raise UsageError(
-            "--limit and --gate exclude each other: what is limited is no baseline"
-        )
     default_cells = cells_of_profile(selection, baseline)
     if gate:
+        selection.require_whole("--gate")
         opt.note_packaged(baseline)
         default_cells = partial(quick_set, committed=baseline)
     chosen = select(selection, folders, default_cells, execution.quiet)
-    results = execution.folder(selection.limit)
-    store = Store(results)
+    committed = ResultsFolder(baseline, chosen.registry)
+    runs = committed.reopen(execution.folder(selection.limit))
     if dry_run:
-        plan = make_plan(chosen.cells, chosen.loader, store)
+        plan = make_plan(chosen.cells, chosen.loader, runs.store)
         text = plan_text(plan, opt.terminal_width())
         opt.say(json.dumps(asdict(plan)) if as_json else text)
         return
-    tables = load_tables(papers_of(baseline), chosen.registry)
+    tables = runs.tables  # a fault in one of them is told before anything is measured
     line_of = None if execution.quiet else _line_of_cell
     if as_json:
         line_of = _json_of_cell
     jobs = execution.jobs_on(selection.device)
-    outcomes = measure(chosen, store, execution, jobs, line_of)
+    outcomes = measure(chosen, runs.store, execution, jobs, line_of)
     messages = Counter(outcome.message for outcome in outcomes if outcome.message)
     for message, count in messages.items():
         noun = "cell" if count == 1 else "cells"
@@ -135,13 +126,13 @@ def run_command(
     records = [outcome.record for outcome in outcomes if outcome.record]
     if records and not as_json:
         numbers = numbers_beside(records, tables, chosen.registry)
-        opt.say(f"\n{score_table(by_cell(records), numbers)}\nrecords: {results}")
+        opt.say(f"\n{score_table(by_cell(records), numbers)}\nrecords: {runs.path}")
     if gate:
-        make_golden_vectors(chosen.cells, chosen.loader.places, results)
+        make_golden_vectors(chosen.cells, chosen.loader.places, runs.path)
     if update:
-        changed = promote_run(outcomes, results, baseline)
-        opt.say(f"promoted: {changed} records and vectors of {baseline}")
-    raise typer.Exit(exit_status_of(outcomes))
+        count = promote(records, runs, committed)
+        opt.say(f"promoted: {count} records and vectors of {baseline}")
+    raise typer.Exit(opt.worst_status(outcome.exit_status for outcome in outcomes))
 
 
 def reproduce_command(
@@ -160,10 +151,7 @@ def reproduce_command(
     opt.require_folder("--baseline", baseline)
     if update:
         require_own("--baseline", baseline)
-    if selection.limit is not None and update:
-        raise UsageError(
-            "--limit and --update exclude each other: what is limited is no baseline"
-        )
+        selection.require_whole("--update")
     profile_cells = cells_of_profile(selection, baseline)
     is_first_run = selection.profile == "first"
     if is_first_run:
@@ -214,7 +202,7 @@ def reproduce_command(
         opt.say(line)
     if not update and any(check.moved for check in checks):
         raise typer.Exit(1)
-    status = exit_status_of(outcomes)
+    status = opt.worst_status(outcome.exit_status for outcome in outcomes)
     if status == AssetMissing.exit_status and not strict:
         status = 0
     raise typer.Exit(status)
@@ -315,11 +303,6 @@ def _json_of_cell(record: Record) -> str:
     return json.dumps({name: getattr(record, name) for name in JSON_FIELDS})
 
 
-def exit_status_of(outcomes: Iterable[Outcome]) -> int:
-    """The exit status of a run."""
-    return opt.worst_status(outcome.exit_status for outcome in outcomes)
-
-
 # What a reproduction adds
 
 
@@ -339,21 +322,3 @@ def _compare_rows(
             write_differences(runs.path, differences)
     except HarnessError as error:
         opt.note(f"harness: rows were not compared: {error}")
-
-
-def promote(
-    records: Sequence[Record], runs: ResultsFolder, committed: ResultsFolder
-) -> int:
-    """Write what was measured to the committed folder; records that agree stay as they are.
-
-    Differences that neither a claim nor neighbouring rows need any more are dropped.
-    Returns the number of records that were written.
-    """
-    count = committed.store.promote(records)
-    measured = {**committed.differences, **runs.differences}
-    shown = shown_differences(
-        committed.reopen(committed.path), committed.claims, measured
-    )
-    kept = {contrast: measured[contrast] for contrast in shown if contrast in measured}
-    write_differences(committed.path, kept)
-    return count

@@ -1,6 +1,7 @@
 """The quick set as a run measures it, what did not run, and what becomes the baseline.
 
-Two things of a run are promoted: records, and the golden vectors of encoders.
+Three things of a run are promoted: records, the golden vectors of encoders, and the
+differences of methods.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ from pathlib import Path
 from harness.core.errors import HarnessError, UsageError
 from harness.core.files import rewrite
 from harness.core.interfaces import EncoderConfig, Trained
+from harness.core.types import Record
 from harness.data.places import Places
+from harness.evaluation.compare import shown_differences
 from harness.evaluation.run import Outcome
 from harness.evaluation.select import PlannedCell, by_encoder
 from harness.gate.check import (
@@ -31,9 +34,10 @@ from harness.gate.golden_vectors import (
     write_golden_vectors,
 )
 from harness.registry import Registry, look_up
+from harness.results.differences import write_differences
+from harness.results.folder import ResultsFolder
 from harness.results.layout import GATE
 from harness.results.records import Cell
-from harness.results.store import Store
 
 
 def quick_set(registry: Registry, committed: Path) -> tuple[PlannedCell, ...]:
@@ -125,27 +129,36 @@ def note_failures(results: Path, reasons: Mapping[str, str]) -> None:
 # The baseline
 
 
-def promote_run(outcomes: Iterable[Outcome], runs: Path, committed: Path) -> int:
-    """Copy records and golden vectors of a run to the committed results.
+def promote(
+    records: Sequence[Record], runs: ResultsFolder, committed: ResultsFolder
+) -> int:
+    """Write what was measured to the committed results.
 
-    A committed file that agrees with what was measured stays as it is.
+    A record, or a file of golden vectors, that agrees with what was measured stays as it
+    is. Differences that neither a claim nor neighbouring rows need any more are dropped.
 
     Args:
-        outcomes: The outcomes of the run's cells.
-        runs: The results folder of the run.
-        committed: The folder of the committed results.
+        records: The records of the run's cells.
+        runs: The results of the run, with its golden vectors and its differences.
+        committed: The committed results.
 
     Returns:
-        How many records and files changed.
+        How many records and files of golden vectors changed.
     """
-    records = {outcome.cell: outcome.record for outcome in outcomes if outcome.record}
-    changed = Store(committed).promote(records.values())
-    for encoder in sorted({golden_name(cell.method) for cell in records}):
-        known = read_golden_vectors(committed, encoder)
-        measured = read_golden_vectors(runs, encoder)
+    count = committed.store.promote(records)
+    for encoder in sorted({golden_name(record.method) for record in records}):
+        known = read_golden_vectors(committed.path, encoder)
+        measured = read_golden_vectors(runs.path, encoder)
         if measured is None:
             continue
         if known is None or check_encoder(known, measured).state is not State.AGREES:
-            write_golden_vectors(committed, measured)
-            changed += 1
-    return changed
+            write_golden_vectors(committed.path, measured)
+            count += 1
+    differences = {**committed.differences, **runs.differences}
+    promoted = committed.reopen(committed.path)  # with the records of this run
+    shown = shown_differences(promoted, promoted.claims, differences)
+    kept = {
+        contrast: differences[contrast] for contrast in shown if contrast in differences
+    }
+    write_differences(committed.path, kept)
+    return count

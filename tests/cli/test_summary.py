@@ -1,14 +1,12 @@
 """What a run says: its scores beside published numbers, what moved, what did not run."""
 
 import re
-from dataclasses import replace
 
 import numpy as np
 import pytest
 from committed import TABLES
 from fakes import made_record
 
-from harness.cli.run import promote
 from harness.cli.summary import (
     LINES_SHOWN,
     by_cell,
@@ -28,18 +26,8 @@ from harness.gate.check import Check, State
 from harness.registry import load_registry
 from harness.report.papers import printed_number
 from harness.resolve import Resolver
-from harness.results.differences import (
-    ITEMS,
-    Contrast,
-    Difference,
-    neighbours,
-    read_differences,
-    write_differences,
-)
-from harness.results.folder import ResultsFolder
 from harness.results.records import Cell
 from harness.results.reproduction import LOW_COVERAGE
-from harness.results.scorings import SIMCSE
 from harness.results.store import Store
 
 REGISTRY = load_registry()
@@ -173,35 +161,6 @@ def test_what_moved_is_named_and_what_has_no_record_is_counted(tmp_path):
         "1 have no committed record to agree with (--update makes them)",
         "  moved: b: 0.5000 points",
     ]
-
-
-def test_a_partial_run_keeps_the_committed_differences_of_neighbours_alone(tmp_path):
-    old, new = (ResultsFolder(tmp_path / name) for name in ("old", "new"))
-    averages = {"glove-mini.mean+sn@target": 70.0, "glove-mini.mean": 60.0}
-    records = [
-        made_record(
-            method,
-            task,
-            {"spearman": {"all": points}},
-            identity=old.registry.parse(method).identity,
-        )
-        for method, points in averages.items()
-        for task, _ in SIMCSE.task_scores
-    ]
-    [pair] = neighbours(averages, SIMCSE)
-    reverse = Contrast(pair.second, pair.first, pair.scores)
-    known = {
-        contrast: Difference(
-            contrast=contrast, points=10.0, low=9.0, high=11.0, p=0.5, by=ITEMS
-        )
-        for contrast in (pair, reverse)
-    }
-    write_differences(old.path, known)
-    promote(records, new, old)
-    assert read_differences(old.path) == {pair: known[pair]}
-    write_differences(new.path, {pair: replace(known[pair], p=0.01)})
-    promote([], ResultsFolder(new.path), ResultsFolder(old.path))
-    assert read_differences(old.path)[pair].p == 0.01
 
 
 # The coverage of word vectors

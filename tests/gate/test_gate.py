@@ -43,13 +43,17 @@ from harness.gate.golden_vectors import (
     read_golden_vectors,
     write_golden_vectors,
 )
-from harness.gate.promote import (
-    make_golden_vectors,
-    note_outcomes,
-    promote_run,
-    quick_set,
-)
+from harness.gate.promote import make_golden_vectors, note_outcomes, promote, quick_set
 from harness.registry import load_registry
+from harness.results.differences import (
+    ITEMS,
+    Contrast,
+    Difference,
+    neighbours,
+    read_differences,
+    write_differences,
+)
+from harness.results.folder import ResultsFolder
 from harness.results.index import Results
 from harness.results.records import (
     SAME_PLATFORM,
@@ -58,6 +62,7 @@ from harness.results.records import (
     encode_run,
     read_committed,
 )
+from harness.results.scorings import SIMCSE
 from harness.results.store import Store, sidecar_metadata
 from harness.results.verdict import prediction_half_width
 
@@ -100,10 +105,17 @@ def measure(folder, results, weights="one", cells=CELLS, places=None):
     return outcomes
 
 
+def promote_run(folder, results, committed):
+    """A quick run whose outcomes are promoted; how many records and vectors changed."""
+    records = [outcome.record for outcome in measure(folder, results)]
+    runs = ResultsFolder(folder / results, FOUND)
+    return promote(records, runs, ResultsFolder(committed, FOUND))
+
+
 @pytest.fixture(scope="module")
 def promoted(tmp_path_factory):
     folder = tmp_path_factory.mktemp("promoted")
-    promote_run(measure(folder, "runs"), folder / "runs", folder / "results")
+    promote_run(folder, "runs", folder / "results")
     (folder / "results" / "gate.toml").write_text(SETS)
     return folder
 
@@ -423,10 +435,39 @@ def test_a_file_without_golden_vectors_is_refused_by_name(committed):
 
 def test_promoting_again_changes_nothing(committed, runs, tmp_path):
     before = snapshot(committed)
-    assert promote_run(measure(tmp_path, "again"), tmp_path / "again", committed) == 0
+    assert promote_run(tmp_path, "again", committed) == 0
     assert snapshot(committed) == before
     golden("results", sentences="others")(runs)
-    assert promote_run(measure(tmp_path, "again"), tmp_path / "again", committed) == 1
+    assert promote_run(tmp_path, "again", committed) == 1
+
+
+def test_a_partial_run_keeps_the_committed_differences_of_neighbours_alone(tmp_path):
+    old, new = (ResultsFolder(tmp_path / name) for name in ("old", "new"))
+    averages = {"glove-mini.mean+sn@target": 70.0, "glove-mini.mean": 60.0}
+    records = [
+        made_record(
+            method,
+            task,
+            {"spearman": {"all": points}},
+            identity=old.registry.parse(method).identity,
+        )
+        for method, points in averages.items()
+        for task, _ in SIMCSE.task_scores
+    ]
+    [pair] = neighbours(averages, SIMCSE)
+    reverse = Contrast(pair.second, pair.first, pair.scores)
+    known = {
+        contrast: Difference(
+            contrast=contrast, points=10.0, low=9.0, high=11.0, p=0.5, by=ITEMS
+        )
+        for contrast in (pair, reverse)
+    }
+    write_differences(old.path, known)
+    promote(records, new, old)
+    assert read_differences(old.path) == {pair: known[pair]}
+    write_differences(new.path, {pair: replace(known[pair], p=0.01)})
+    promote([], ResultsFolder(new.path), ResultsFolder(old.path))
+    assert read_differences(old.path)[pair].p == 0.01
 
 
 # What did not run
