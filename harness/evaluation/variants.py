@@ -7,7 +7,7 @@ the variants that are worth trying.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial
 from itertools import product
@@ -36,6 +36,7 @@ from harness.encoders.transformer import (
 )
 from harness.evaluation.cell import measure
 from harness.evaluation.embeddings import CachedEncoder, PooledEmbeddings
+from harness.registry import look_up
 from harness.transforms.pooling import MEAN, NATIVE, POOLINGS
 
 # What is tried
@@ -59,6 +60,15 @@ DIMENSIONS = (1024, 768, 512, 384, 256, 128, 64, 32, 16)
 FIRST_PAIRS = (1000, 500, 100)  # of a script that was tried on a part of the data
 PADDED_LENGTHS = (64, 128, 256, 512)  # in tokens, of programs that pad every text
 
+# Arguments of sentence-transformers' `encode` that move no vector.
+WITHOUT_EFFECT = (
+    "batch_size",
+    "show_progress_bar",
+    "device",
+    "convert_to_tensor",
+    "convert_to_numpy",
+)
+
 TRIED_PROMPT = "tried"  # the name that a prompt gets that is not the model's own
 TASK_KIND = "STS"  # mteb's name for the prompt of all tasks of pairs
 
@@ -70,6 +80,8 @@ class Variant:
     Attributes:
         prompt: The text before each sentence; None for the model's own prompt of the
             task.
+        prompt_of_mteb: The name of the prompt in mteb's implementation of the model;
+            empty for other prompts.
         pooling: A pooling of hidden states, without the model's modules; empty for the
             model's own pooling.
         max_length: The length that texts are cut to, in tokens; None for the model's
@@ -88,6 +100,7 @@ class Variant:
     """
 
     prompt: str | None = None
+    prompt_of_mteb: str = ""
     pooling: str = ""
     max_length: int | None = None
     dtype: str = FLOAT32
@@ -108,7 +121,9 @@ class Variant:
     def words(self) -> tuple[str, ...]:
         """The differences from the model's files, a phrase each."""
         phrases = []
-        if self.prompt:
+        if self.prompt_of_mteb:
+            phrases.append(f"mteb's prompt {self.prompt_of_mteb} ({self.prompt!r})")
+        elif self.prompt:
             phrases.append(f"the prompt {self.prompt!r}")
         elif self.prompt is not None:
             phrases.append("no prompt")
@@ -297,6 +312,31 @@ class VariantScores:
             self._opened[config] = CachedEncoder.open(config, self.places)
         return self._opened[config]
 
+    # Settings that are stated
+
+    def stated_variant(self, settings: Iterable[tuple[str, Any]]) -> Variant:
+        """The variant of arguments of sentence-transformers' `encode`.
+
+        Raises UsageError for an argument that is not measured here, and for a prompt that
+        the model does not have.
+        """
+        stated = AS_IT_IS
+        for name, value in settings:
+            if name in WITHOUT_EFFECT or value in (None, False, FLOAT32):
+                continue
+            if name == "prompt":
+                stated |= Variant(prompt=str(value))
+            elif name == "prompt_name":
+                prompts = {} if self.modules is None else self.modules.prompts
+                stated |= Variant(prompt=look_up("prompt", str(value), prompts))
+            elif name == "normalize_embeddings":
+                stated |= Variant(unit_length=True)
+            elif name == "truncate_dim":
+                stated |= Variant(dimensions=int(value))
+            else:
+                raise UsageError(f"{name} = {value!r} of its run is not measured here")
+        return stated
+
     # How texts are read
 
     def own_prompt(self, task: Task) -> str | None:
@@ -415,6 +455,23 @@ class VariantScores:
         if isinstance(inner, TransformerConfig):
             for length in PADDED_LENGTHS:
                 yield Variant(pooling=MEAN.name, padded_to=length)
+
+    def variants_of_mteb(self) -> Iterator[Variant]:
+        """A variant for each prompt of mteb's implementation of the model; none without mteb.
+
+        Importing mteb takes seconds.
+        """
+        config = self.method.encoder
+        model = getattr(config.source, "repo", "") or self.places.encoder(config).name
+        try:
+            from mteb.models.model_implementations import MODEL_REGISTRY
+        except ImportError:
+            return
+        for name, implementation in MODEL_REGISTRY.items():
+            if model in (name, name.rpartition("/")[2]):
+                prompts = implementation.loader_kwargs.get("model_prompts") or {}
+                for prompt_name, prompt in prompts.items():
+                    yield Variant(prompt=prompt, prompt_of_mteb=prompt_name)
 
     def _prompts(
         self, task: Task, known: Sequence[str] = KNOWN_PROMPTS

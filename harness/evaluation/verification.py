@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from itertools import groupby, product
+from itertools import chain, groupby, product
 from typing import Any
 
-from harness.core.errors import AssetMissing, HarnessError
+from harness.core.errors import AssetMissing, HarnessError, UsageError
 from harness.core.hardware import FLOAT32
 from harness.core.metrics.similarity import (
     CORRELATIONS,
@@ -79,14 +79,19 @@ def _check(
 ) -> CheckedNumber:
     """Measure and judge a number; where it may be of either of two tasks, on both.
 
-    If it holds on the second task alone, it is a number of that task.
+    It is measured under the settings of its run, where these are stated. If it holds on
+    the second task alone, it is a number of that task.
     """
-    scores = model.scores(AS_IT_IS, registry.tasks[number.task])
+    try:
+        variant = model.stated_variant(number.statement.settings)
+    except UsageError as error:
+        return CheckedNumber(number, why_not=str(error))
+    scores = model.scores(variant, registry.tasks[number.task])
     checked = checked_number(number, score_of(number, scores))
     if checked.holds or not number.or_task:
         return checked
     other_number = replace(number, task=number.or_task)
-    scores = model.scores(AS_IT_IS, registry.tasks[number.or_task])
+    scores = model.scores(variant, registry.tasks[number.or_task])
     other_checked = checked_number(other_number, score_of(other_number, scores))
     return other_checked if other_checked.holds else checked
 
@@ -248,7 +253,8 @@ class Explainer:
                 digits: other numbers of the run hold, so that most settings are right.
         """
         tried: list[float] = []
-        own_scores = self.model.scores(AS_IT_IS, task)
+        stated = self.model.stated_variant(numbers[0].statement.settings)
+        own_scores = self.model.scores(stated, task)
         by_score = [
             _other_score(number, own_scores, tried, is_alone=not holding)
             for number in numbers
@@ -262,15 +268,17 @@ class Explainer:
             or (trial.variant.moves_little and not trial.has_other_pairs)
         ]
         self._announce(task, trials)
+        further_trials = [] if only_small else self._trials_of_mteb(task)
         encodings = skipped = 0
-        for trial in trials:
+        for trial in chain(trials, further_trials):
+            variant = stated | trial.variant
             try:
-                is_costly = self.model.needs_encoding(trial.variant, trial.task)
+                is_costly = self.model.needs_encoding(variant, trial.task)
                 if is_costly and encodings == self.most_encodings:
                     skipped += 1
                     continue
                 encodings += is_costly
-                scores = self.model.scores(trial.variant, trial.task)
+                scores = self.model.scores(variant, trial.task)
             except (
                 HarnessError
             ):  # the model has no such variant, or the data are elsewhere
@@ -305,6 +313,13 @@ class Explainer:
             by_name.setdefault((trial.task.name, trial.variant), trial)
         return list(by_name.values())
 
+    def _trials_of_mteb(self, task: Task) -> Iterator[Trial]:
+        """The prompts of mteb's implementation of the model, when everything else was tried."""
+        trials = [Trial(task, variant) for variant in self.model.variants_of_mteb()]
+        if trials:
+            self._announce(task, trials)
+        yield from trials
+
     def _other_tasks(self, task: Task) -> list[Task]:
         """The other text forms and splits of a data set that are on this machine."""
         data_set = task.name.partition(".")[0]
@@ -335,7 +350,7 @@ class Explainer:
         self.note(note)
 
 
-def _run_of(item: CheckedNumber) -> tuple[str, str, str, str, str]:
+def _run_of(item: CheckedNumber) -> tuple[str, ...]:
     """The facts that the numbers of one run of a model have in common."""
     statement = item.number.statement
     return (
@@ -344,6 +359,7 @@ def _run_of(item: CheckedNumber) -> tuple[str, str, str, str, str]:
         item.number.task,
         statement.split,
         statement.revision,
+        repr(statement.settings),
     )
 
 

@@ -25,6 +25,8 @@ EVAL_RESULTS_FOLDER = ".eval_results"
 RESULT_FOLDERS = ("results", "mteb_results", "mteb", "evaluation/mteb")
 # Files of mteb in these folders that hold no scores.
 FILES_WITHOUT_SCORES = ("model_meta.json", "run_settings.json")
+# The file of mteb with the arguments of `encode` of each run, a line for each.
+RUN_SETTINGS = "run_settings.jsonl"
 # Keys of a subset in these files that are no metrics.
 NOT_METRICS = ("hf_subset", "languages", "scores_per_experiment")
 MTEB_RESULTS = "https://github.com/embeddings-benchmark/results"
@@ -52,6 +54,7 @@ class Statement:
         task_type: The kind of task, as the hub names it: STS, Classification.
         model: The model whose number it is, as a card names it.
         source: The file that states it.
+        settings: The arguments of `encode` with which mteb measured it, by name.
     """
 
     value: Any
@@ -64,6 +67,7 @@ class Statement:
     task_type: str = ""
     model: str = ""
     source: str = ""
+    settings: tuple[tuple[str, Any], ...] = ()
 
 
 # Finding files
@@ -270,22 +274,51 @@ def _statements_of_result_file(path: Path, text: str) -> Iterator[Statement]:
     if "scores" in content:
         scores_by_split = content["scores"]
         _require_scores(path, scores_by_split)
+    run_settings = _run_settings(path.with_name(RUN_SETTINGS))
     for split, subsets in scores_by_split.items():
         # The first versions wrote a split without a list, as one subset.
         subset_list = subsets if isinstance(subsets, list) else [subsets]
         for subset in subset_list:
             if not isinstance(subset, dict):
                 continue
+            config = str(subset.get("hf_subset") or "")
             for metric, value in _metrics_of_subset(subset):
                 yield Statement(
                     value=_number_or_text(value),
                     metric=metric,
                     data_set=str(task_name),
-                    config=str(subset.get("hf_subset") or ""),
+                    config=config,
                     split=split,
                     revision=str(content.get("dataset_revision") or ""),
                     source=path.name,
+                    settings=run_settings.get((task_name, split, config), ()),
                 )
+
+
+def _run_settings(path: Path) -> Mapping[tuple[str, str, str], tuple[Any, ...]]:
+    """The arguments of `encode` by task, split and subset; none without a file.
+
+    A line may name one split and one subset, or several. Raises DataError for a line that
+    is no JSON object.
+    """
+    settings: dict[tuple[str, str, str], tuple[Any, ...]] = {}
+    if not path.is_file():
+        return settings
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        if not line.strip():
+            continue
+        try:
+            entry = dict(parse_json(line))
+            arguments = dict(entry.get("encode_kwargs") or {})
+        except (ValueError, TypeError) as error:
+            raise DataError(
+                f"{path}, line {number}: wanted settings of a run of mteb, found {error}"
+            ) from None
+        named = tuple((name, _number_or_text(arguments[name])) for name in arguments)
+        for split in entry.get("splits") or [entry.get("split")]:
+            for subset in entry.get("subsets") or [entry.get("subset")]:
+                settings[str(entry.get("task")), split, subset] = named
+    return settings
 
 
 def _require_scores(path: Path, scores_by_split: Any) -> None:
@@ -309,9 +342,11 @@ def _metrics_of_subset(subset: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """The name and value of every metric of a subset, a value that is no number included.
 
     The first versions of mteb wrote `{"cos_sim": {"spearman": 0.75}}`, later ones
-    `{"cosine_spearman": 0.75}`.
+    `{"cosine_spearman": 0.75}`. Version 1.12 wrote `spearman` with its p: `[0.75, 0.0]`.
     """
     for name, value in subset.items():
+        if isinstance(value, list) and len(value) == 2:
+            value = value[0]
         if isinstance(value, dict):
             for correlation, score in value.items():
                 yield f"{name}_{correlation}", score

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -135,6 +136,29 @@ def test_a_search_finds_padding_in_the_mean(model):
     explainer = Explainer(model, FEW, likely=[shorter, padded])
     [found] = explainer.search(TASK, [number_of_card(f"{points / 100:.7f}")])
     assert found.words == padded.words
+
+
+def test_numbers_are_measured_with_the_arguments_of_their_run(model):
+    arguments = (("batch_size", 32), ("prompt_name", "asked"), ("truncate_dim", 16))
+    chosen = Variant(prompt=PROMPT, dimensions=16)
+    assert model.stated_variant(arguments) == chosen
+    number = number_of_card(f"{score(model, chosen) / 100:.6f}", settings=arguments)
+    assert verified(model, number).exit_status == 0
+    number = number_of_card("0.5", settings=(("precision", "int8"),))
+    [checked] = check_numbers(model, [number], FEW)
+    assert checked.why_not == "precision = 'int8' of its run is not measured here"
+
+
+def test_a_search_ends_with_the_prompts_of_mtebs_implementation(model, monkeypatch):
+    registry = pytest.importorskip("mteb.models.model_implementations").MODEL_REGISTRY
+    meta = SimpleNamespace(loader_kwargs={"model_prompts": {"STS": "compare: "}})
+    monkeypatch.setitem(registry, "someone/made", meta)
+    [variant] = model.variants_of_mteb()
+    assert variant.words == ("mteb's prompt STS ('compare: ')",)
+    monkeypatch.setattr(Explainer, "_trials", lambda self, task: [])
+    number = number_of_card(f"{score(model, variant) / 100:.6f}")
+    [found] = Explainer(model, FEW).search(TASK, [number])
+    assert found.words == variant.words
 
 
 def test_a_search_tries_the_first_pairs_alone(model, monkeypatch):

@@ -5,9 +5,9 @@ import json
 import pytest
 import yaml
 
-from harness.core.errors import AssetMissing
+from harness.core.errors import AssetMissing, DataError
 from harness.registry import load_registry
-from harness.results.card_statements import MAX_NUMBERS
+from harness.results.card_statements import MAX_NUMBERS, statements_of_file
 from harness.results.cards import (
     mark_other_models,
     numbers_of_model,
@@ -208,7 +208,9 @@ def test_result_files_of_every_version_of_mteb(tmp_path):
         "task_name": "STS12",
         "dataset_revision": REVISION,
         "scores": {
-            "test": [{"cosine_spearman": 0.75, "hf_subset": "default", "languages": []}]
+            "test": [
+                {"spearman": [0.750, 0.0], "hf_subset": "default", "languages": []}
+            ]
         },
         "evaluation_time": 3.5,
     }
@@ -233,6 +235,24 @@ def test_result_files_of_every_version_of_mteb(tmp_path):
     assert not faults
     (tmp_path / "old.json").write_text("[")
     assert len(numbers_of(tmp_path, tmp_path / "old.json")[1]) == 1
+
+
+def test_the_arguments_of_a_run_of_mteb_belong_to_its_numbers(tmp_path):
+    scores = {"test": [{"hf_subset": "default", "main_score": 0.8}]}
+    result = {"task_name": "STS12", "scores": scores}
+    (tmp_path / "STS12.json").write_text(json.dumps(result))
+    lines = [
+        {"task": "STS12", "split": "test", "subset": "en", "encode_kwargs": {"a": 1}},
+        {"task": "STS12", "splits": ["test"], "subsets": ["default"],
+         "encode_kwargs": {"prompt_name": "query", "batch_size": 32}},
+    ]  # fmt: skip
+    settings = tmp_path / "run_settings.jsonl"
+    settings.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    [statement] = statements_of_file(tmp_path / "STS12.json")
+    assert statement.settings == (("prompt_name", "query"), ("batch_size", 32))
+    settings.write_text("no json\n")
+    with pytest.raises(DataError, match=r"run_settings.jsonl, line 1"):
+        list(statements_of_file(tmp_path / "STS12.json"))
 
 
 @pytest.mark.parametrize(
