@@ -72,14 +72,14 @@ docs: $(TESTED)  ## build the documentation site into build/docs; a warning is a
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict --config-file .ci/mkdocs.yml
 
 bench: $(TESTED)  ## benchmarks: ratios measured side by side in one run, and the page of them
-	$(BIN)/pytest -o faulthandler_timeout=0 benchmarks --benchmark-enable --benchmark-only --speed results/questions/speed.toml \
+	$(BIN)/pytest -o faulthandler_timeout=0 benchmarks --speed results/questions/speed.toml \
 		$(ARGS); found=$$?; $(BIN)/harness report && exit $$found
 
 gpu-wheels: $(TESTED)  ## the wheels that a bare machine with a GPU lacks, into build/gpu-wheels (40 MB at most)
 	$(BIN)/python -m pip download --quiet --dest build/gpu-wheels --no-deps --only-binary=:all: \
 		--python-version 3.12 --constraint .ci/constraints.txt --requirement .ci/gpu-packages.txt
 
-gpu:  ## measure on this machine's GPU, at most eight minutes: build/gpu/gpu.json (ARGS=--tiny tries it on a CPU)
+gpu:  ## measure on this machine's GPU, in some six minutes: build/gpu/gpu.json (ARGS=--tiny tries it on a CPU)
 	@$(PYTHON) -c 'import torch' 2>/dev/null || \
 		{ echo "make gpu: wanted a Python with torch, found none in $(PYTHON); set PYTHON=" >&2; exit 2; }
 	$(PYTHON) benchmarks/gpu.py --output build/gpu $(ARGS)

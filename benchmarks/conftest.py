@@ -1,8 +1,9 @@
 """Ratios of speed that are measured in one run.
 
 The programs that are compared take turns, so that a slow moment of the machine is
-everybody's. A benchmark makes callables, runs them by the fixture `side_by_side`, and
-requires a ratio for a row of `results/questions/speed.toml`.
+everybody's. A benchmark runs them by the fixture `side_by_side`, and requires a ratio for
+a row of `results/questions/speed.toml`. Without `--speed` every program runs once, on
+little, and nothing is checked or written.
 """
 
 import os
@@ -30,106 +31,60 @@ def pytest_addoption(parser):
     parser.addoption(
         "--speed",
         metavar="TOML",
-        help="Store the ratios for this file of rows (speed.toml).",
+        help="Measure, and store the ratios for this file of rows (speed.toml).",
     )
 
 
 @dataclass
 class SideBySide:
-    """Runs callables in turn and keeps their seconds.
-
-    If benchmarks are off, everything runs once, and nothing is checked or written.
+    """Runs programs in turn, and stores ratios of their seconds.
 
     Attributes:
-        benchmark: The fixture of pytest-benchmark, which times ours.
-        rows: The file of rows that ratios are stored for; None to store nothing.
-        seconds: The seconds of each round, by the name of the program; `ours` is the
-            harness.
+        rows: The file of rows that ratios are stored for; None where nothing is measured.
         missed: A line for each ratio that is below what is wanted.
     """
 
-    benchmark: object
     rows: Path | None
-    seconds: dict[str, list[float]] = field(default_factory=dict)
     missed: list[str] = field(default_factory=list)
 
     @property
     def on(self) -> bool:
-        return self.benchmark.enabled
+        return self.rows is not None
 
-    def run(
-        self,
-        ours: Callable,
-        others: Mapping[str, Callable],
-        rounds: int = LEAST_ROUNDS,
-        warm: bool = True,
-    ) -> None:
-        """Run each of the others, then ours, for a number of rounds.
-
-        With `warm`, ours runs once before, so that what is done only once is not timed.
-        """
-
-        def run_others():
-            for name, other in others.items():
+    def seconds(
+        self, programs: Mapping[str, Callable], rounds: int = LEAST_ROUNDS
+    ) -> dict[str, np.ndarray]:
+        """The seconds of each program in each round. All of them run in every round."""
+        seconds = {name: [] for name in programs}
+        for _ in range(rounds if self.on else 1):
+            for name, program in programs.items():
                 start = perf_counter()
-                other()
-                self.seconds.setdefault(name, []).append(perf_counter() - start)
+                program()
+                seconds[name].append(perf_counter() - start)
+        return {name: np.array(values) for name, values in seconds.items()}
 
-        if warm:
-            ours()
-        if not self.on:
-            self.benchmark.pedantic(ours, setup=run_others, rounds=1)
-            self.seconds["ours"] = [1.0]
-            return
-        self.benchmark.pedantic(ours, setup=run_others, rounds=rounds)
-        self.seconds["ours"] = list(self.benchmark.stats.stats.data)
-
-    def ratios(self, other: str, scale: float = 1.0) -> list[float]:
-        """How many times as fast ours is as another program, round by round.
-
-        `scale` is how many times as much work ours does in a call.
-        """
-        pairs = zip(self.seconds[other], self.seconds["ours"], strict=True)
-        return [scale * other_seconds / ours for other_seconds, ours in pairs]
-
-    def within(self, limit: float) -> list[float]:
-        """How often ours fits into a limit in seconds, round by round."""
-        return [limit / ours for ours in self.seconds["ours"]]
-
-    def best(self, names: list[str]) -> str:
-        """The fastest of the others."""
-        return min(names, key=lambda name: median(self.seconds[name]))
-
-    def require(
-        self, row: str, ratios: list[float], wanted: float, **facts: object
-    ) -> None:
-        """Store the ratios of a row, if that was asked for.
+    def require(self, row: str, ratios, wanted: float, **facts: object) -> None:
+        """Store the ratios of a row.
 
         If their median is below what is wanted, the test fails once all of its rows are
         stored.
         """
-        self.benchmark.extra_info[row] = {
-            "ratio": median(ratios),
-            "wanted": wanted,
-            **facts,
-        }
-        if not self.on:
+        if self.rows is None:
             return
-        if self.rows is not None:
-            machine = dict(environment())
-            machine.pop("device", None)
-            result = BenchmarkResult(tuple(ratios), wanted, facts, machine)
-            write_result(self.rows, row, result)
-        if median(ratios) < wanted:
-            self.missed.append(f"{row}: {median(ratios):.2f} of {wanted}, {facts}")
+        machine = dict(environment())
+        machine.pop("device", None)
+        result = BenchmarkResult(tuple(map(float, ratios)), wanted, facts, machine)
+        write_result(self.rows, row, result)
+        if median(result.ratios) < wanted:
+            self.missed.append(f"{row}: {median(result.ratios):.2f} of {wanted}")
 
 
 @pytest.fixture
-def side_by_side(benchmark, request):
-    rows = request.config.getoption("--speed", default=None)
+def side_by_side(request):
+    rows = request.config.getoption("--speed")
     # The shapes of arguments are checked in tests alone.
     jaxtyping.config.update("jaxtyping_disable", True)
-    comparison = SideBySide(benchmark, Path(rows) if rows else None)
+    comparison = SideBySide(Path(rows) if rows else None)
     yield comparison
     jaxtyping.config.update("jaxtyping_disable", False)
     assert not comparison.missed, "; ".join(comparison.missed)

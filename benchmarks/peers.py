@@ -1,18 +1,16 @@
-"""sentence-transformers as a peer: its own tokens, forward pass and pooling."""
-
-from time import perf_counter
+"""sentence-transformers as a peer, and which of several programs is the fastest."""
 
 import numpy as np
 
 
-def peer(folder, device="cpu"):
-    """A SentenceTransformer with mean pooling."""
+def peer(folder, device="cpu", length=256, pooling="mean"):
+    """A SentenceTransformer with its own tokens, forward pass and pooling."""
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
 
-    module = Transformer(str(folder), max_seq_length=256)
-    pooling = Pooling(module.get_embedding_dimension(), "mean")
-    return SentenceTransformer(modules=[module, pooling], device=device)
+    module = Transformer(str(folder), max_seq_length=length)
+    width = module.get_embedding_dimension()
+    return SentenceTransformer(modules=[module, Pooling(width, pooling)], device=device)
 
 
 def unit(x):
@@ -20,12 +18,6 @@ def unit(x):
     return x / np.linalg.norm(x, axis=1, keepdims=True)
 
 
-def two_best(sizes, encode):
-    """The two fastest batch sizes, each tried twice, in turn."""
-    seconds = dict.fromkeys(sizes, np.inf)
-    for _ in range(2):
-        for size in sizes:
-            start = perf_counter()
-            encode(size)
-            seconds[size] = min(seconds[size], perf_counter() - start)
-    return sorted(sizes, key=seconds.__getitem__)[:2]
+def fastest(seconds, names):
+    """The program with the least median of seconds."""
+    return min(names, key=lambda name: np.median(seconds[name]))

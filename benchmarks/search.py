@@ -12,7 +12,7 @@ import argparse
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,6 @@ from harness.core.json_text import parse_json, write_json
 from harness.data.places import Places
 from harness.results.questions import (
     Search,
-    SearchRow,
     Trial,
     read_search,
     read_searches,
@@ -52,35 +51,6 @@ def trial_of(training: Mapping[str, Any]) -> Trial:
     )
 
 
-def with_trial(search: Search, row: SearchRow, trial: Trial) -> Search:
-    """The search with a trial of a row, which replaces an earlier trial of its seed."""
-    command = search.command(row)
-    trial_by_seed = {known.seed: known for known in search.trials.get(command, ())}
-    trial_by_seed[trial.seed] = trial
-    trials = tuple(trial_by_seed[seed] for seed in sorted(trial_by_seed))
-    return replace(search, trials={**search.trials, command: trials})
-
-
-def write_trials(search: Search) -> None:
-    """Write the trials of a search's rows, without those of rows that it has no more."""
-    content = {}
-    for row in search.rows:
-        command = search.command(row)
-        if command in search.trials:
-            content[command] = [asdict(trial) for trial in search.trials[command]]
-    write_json(trials_file(search.path), content, sort_keys=True)
-
-
-def trained_in(folder: Path) -> dict[tuple[str, int], Trial]:
-    """Every trial of the searches of a folder, by its command and seed."""
-    trained = {}
-    for search in read_searches(folder):
-        for command, trials in search.trials.items():
-            for trial in trials:
-                trained[command, trial.seed] = trial
-    return trained
-
-
 def train_rows(search: Search, seeds: int, places: Places, threads: int | None) -> None:
     """Train the rows that have no trial of a seed yet, and store each trial at once.
 
@@ -90,35 +60,43 @@ def train_rows(search: Search, seeds: int, places: Places, threads: int | None) 
         places: Where data and checkpoints are.
         threads: The number of torch's threads; None leaves it as it is.
     """
-    trained = trained_in(search.path.parent)
-    for row in search.rows:
-        command = search.command(row)
+    trained: dict[tuple[str, int], Trial] = {}  # by command and seed
+    for other in (*read_searches(search.path.parent), search):
+        for command, trials in other.trials.items():
+            for trial in trials:
+                trained[command, trial.seed] = trial
+    commands = dict.fromkeys(search.command(row) for row in search.rows)
+    for command in commands:
         for seed in range(seeds):
-            trial = trained.get((command, seed))
-            if trial in search.trials.get(command, ()):
-                continue
-            if trial is None:
-                print(f"{row.label}: harness train {command} --seed {seed}")
-                trial = _train(command, seed, places, threads)
-            search = with_trial(search, row, trial)
-            write_trials(search)
+            if (command, seed) not in trained:
+                print(f"harness train {command} --seed {seed}")
+                trained[command, seed] = train(command, seed, places, threads)
+            write_trials(search, trained)
 
 
-def _train(command: str, seed: int, places: Places, threads: int | None) -> Trial:
+def train(command: str, seed: int, places: Places, threads: int | None) -> Trial:
     """Train a row in a scratch folder."""
     with tempfile.TemporaryDirectory(prefix="harness-search-") as folder:
         out = Path(folder) / "out"
-        recipe = recipe_from(
-            command,
-            out,
-            seed=seed,
-            threads=threads,
-            cache=places.cache,
-            data_dir=places.data_dir,
-        )
-        run_training(recipe)
+        options = {
+            "seed": seed,
+            "threads": threads,
+            "cache": places.cache,
+            "data_dir": places.data_dir,
+        }
+        run_training(recipe_from(command, out, **options))
         training = (out / "training.json").read_text(encoding="utf-8")
     return trial_of(parse_json(training))
+
+
+def write_trials(search: Search, trained: Mapping[tuple[str, int], Trial]) -> None:
+    """Write the trials of a search's rows, seed by seed."""
+    commands = {search.command(row) for row in search.rows}
+    content: dict[str, list[dict[str, Any]]] = {}
+    for (command, _), trial in sorted(trained.items(), key=lambda item: item[0]):
+        if command in commands:
+            content.setdefault(command, []).append(asdict(trial))
+    write_json(trials_file(search.path), content, sort_keys=True)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -14,109 +14,71 @@ import pytest
 
 from harness.results.store import Store
 
-OPTIONS_OF_WAYS = {
-    "one process": ("--jobs", "1"),  # with a thread for each core where it encodes
-    "one core": ("--jobs", "1"),
-    "two processes": ("--jobs", "2"),
-}
+# One process encodes with a thread for each core, unless it has one core.
+JOBS = {"one process": 1, "one core": 1, "two processes": 2}
 SHARE_OF_TIME = 0.6  # how much of the time of one process two processes may take
-SMALL_COMMAND = ("run", "-m", "glove-mini.mean", "-t", "mini-sts")  # benchmarks are off
-WHOLE_COMMAND = ("reproduce", "--profile", "embedded")
 SECONDS_BETWEEN_LOOKS = 0.2
 
 
-class ColdRuns:
-    """Runs of one command, each from an empty cache into an empty folder.
-
-    Attributes:
-        command: The words of the command.
-        folder: Scratch space.
-        runs: How many there were.
-        peaks: The most bytes in use at a time, for each way.
-        cores_in_use: Processor time by elapsed time, for each way.
-        scores: The scores of every cell, which are equal in all ways.
-    """
-
-    def __init__(self, command, folder):
-        self.command = command
-        self.folder = folder
-        self.runs = 0
-        self.peaks = {}
-        self.cores_in_use = {}
-        self.scores = {}
-
-    def __call__(self, way):
-        self.runs += 1
-        folder = self.folder / str(self.runs)
-        folder.mkdir()
-        command = [sys.executable, "-m", "harness", *self.command, "-q"]
-        command += OPTIONS_OF_WAYS[way]
-        command += ["-o", str(folder / "runs"), "--cache", str(folder / "cache")]
-        self._run(way, command, folder / "output")
-        scores = {}
-        for record in Store(folder / "runs").records():
-            scores[record.method, record.task, record.seed] = record.scores
-        assert scores
-        self.scores = self.scores or scores
-        assert self.scores == scores
-
-    def _run(self, way, command, output):
-        """Run a command and look at its processes until it ends."""
-        variables = {}
-        for name, value in os.environ.items():
-            if not name.startswith("HARNESS_"):
-                variables[name] = value
-        processor_times = {}
-        start_time = time.perf_counter()
-        with output.open("w") as file:
-            child = subprocess.Popen(command, env=variables, stdout=file, stderr=file)
-            process = psutil.Process(child.pid)
-            if way == "one core":
-                process.cpu_affinity(process.cpu_affinity()[:1])
-            while child.poll() is None:
-                memory, times = usage(process)
-                self.peaks[way] = max(self.peaks.get(way, 0), memory)
-                processor_times.update(times)
-                time.sleep(SECONDS_BETWEEN_LOOKS)
-        elapsed = time.perf_counter() - start_time
-        self.cores_in_use[way] = sum(processor_times.values()) / elapsed
-        assert child.returncode == 0, output.read_text()
+def cold_run(way, command, folder, usage):
+    """Run a command from an empty cache into an empty folder, and note what it used."""
+    line = [sys.executable, "-m", "harness", *command, "-q", "--jobs", str(JOBS[way])]
+    line += ["-o", str(folder / "runs"), "--cache", str(folder / "cache")]
+    variables = {
+        name: value for name, value in os.environ.items() if "HARNESS_" not in name
+    }
+    peak = 0
+    processor_times = {}
+    start = time.perf_counter()
+    with psutil.Popen(line, env=variables, stderr=subprocess.DEVNULL) as process:
+        if way == "one core":
+            process.cpu_affinity(process.cpu_affinity()[:1])
+        while process.poll() is None:
+            memory = 0
+            for member in [process, *process.children(recursive=True)]:
+                try:
+                    times = member.cpu_times()
+                    memory += member.memory_info().rss
+                except psutil.NoSuchProcess:  # it ended meanwhile
+                    continue
+                processor_times[member.pid] = times.user + times.system
+            peak = max(peak, memory)
+            time.sleep(SECONDS_BETWEEN_LOOKS)
+    assert process.returncode == 0
+    seconds = time.perf_counter() - start
+    usage[f"GB, {way}"] = round(peak / 1e9, 1)
+    cores = sum(processor_times.values()) / seconds
+    usage[f"cores in use, {way}"] = round(cores, 2)
 
 
-def usage(process):
-    """The bytes of a process and its children, and the processor time of each by its id."""
-    memory = 0
-    times = {}
-    try:
-        for member in [process, *process.children(recursive=True)]:
-            user, system = member.cpu_times()[:2]
-            times[member.pid] = user + system
-            memory += member.memory_info().rss
-    except psutil.NoSuchProcess:  # it ended meanwhile
-        return 0, {}
-    return memory, times
+def scores_of(folder):
+    """The scores of every cell of a run."""
+    scores = {}
+    for record in Store(folder / "runs").records():
+        scores[record.method, record.task, record.seed] = record.scores
+    return scores
 
 
-TWO_CORES = pytest.mark.skipif(
+@pytest.mark.skipif(
     not hasattr(psutil.Process, "cpu_affinity")
     or len(psutil.Process().cpu_affinity()) < 2,
     reason="two processes need two cores, and a system that gives a process one of them",
 )
-
-
-@TWO_CORES
 def test_two_processes_are_faster_than_one(side_by_side, tmp_path):
-    cold_runs = ColdRuns(WHOLE_COMMAND if side_by_side.on else SMALL_COMMAND, tmp_path)
-    others = {}
-    for way in ("one process", "one core"):
-        others[way] = partial(cold_runs, way)
-    ours = partial(cold_runs, "two processes")
-    side_by_side.run(ours, others, rounds=1, warm=False)
+    command = ("run", "-m", "glove-mini.mean", "-t", "mini-sts")
+    if side_by_side.on:
+        command = ("reproduce", "--profile", "embedded")
+    facts = {}
+    programs = {}
+    for way in JOBS:
+        programs[way] = partial(cold_run, way, command, tmp_path / way, facts)
+    seconds = side_by_side.seconds(programs, rounds=1)
 
-    facts = {"cells": len(cold_runs.scores)}
-    for way in OPTIONS_OF_WAYS:
-        facts[f"GB, {way}"] = round(cold_runs.peaks[way] / 1e9, 1)
-        facts[f"cores in use, {way}"] = round(cold_runs.cores_in_use[way], 2)
+    ours, *others = (scores_of(tmp_path / way) for way in JOBS)
+    assert ours
+    assert [ours, ours] == others
+    facts["cells"] = len(ours)
     wanted = round(1 / SHARE_OF_TIME, 2)
     for row, way in (("jobs-2", "one process"), ("cores-2", "one core")):
-        side_by_side.require(row, side_by_side.ratios(way), wanted, **facts)
+        ratios = seconds[way] / seconds["two processes"]
+        side_by_side.require(row, ratios, wanted, **facts)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import tiny_models
 from refusals import REFUSALS
-from search import main, trial_of, with_trial, write_trials
+from search import main, trial_of, write_trials
 
 from harness.core.json_text import parse_json
 from harness.report.claims import search_table
@@ -44,7 +44,8 @@ def measured(spec):
 
 def test_a_trial_stands_in_the_row_of_its_command_and_nowhere_else(spec):
     found = read_search(spec)
-    write_trials(with_trial(found, found.rows[1], trial_of(TOLD)))
+    trial = trial_of(TOLD)
+    write_trials(found, {(found.command(found.rows[1]), trial.seed): trial})
     table = markdown(search_table(read_search(spec), {}))
     line = r"\| higher +\| `--temperature 0.1` +\| +40.00 +\| +50.25 +\| +125 of 250 +\| +1.500"
     assert re.search(line, table)

@@ -152,6 +152,19 @@ def test_what_cannot_be_trained_is_refused(kind, setup, why, open_training_encod
         open_training_encoder(kind, **setup)
 
 
+@pytest.mark.gpu
+def test_a_gpu_has_the_gradients_of_the_processor(open_training_encoder):
+    if not torch.cuda.is_available():
+        pytest.skip("no CUDA device")
+    found = []
+    for device in ("cpu", "cuda"):
+        encoder = open_training_encoder(dropout=0.0, head="train", device=device)
+        z = encoder.train()(encoder.tokenizer(TEXTS))
+        loss_of_distinct_gradients(z.cpu()).backward()
+        found.append(gradients(encoder.cpu()))
+    assert_same_gradients(*found)
+
+
 def test_16_bits_are_close_and_weights_stay_in_32(open_training_encoder):
     exact, half = (
         open_training_encoder(dropout=0.0),
