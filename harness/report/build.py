@@ -34,7 +34,7 @@ from harness.results.layout import QUESTIONS
 # In a checkout of the harness: records of the example plug-ins, and the page with their
 # table.
 EXAMPLE_RECORDS = Path("examples", "plugins", "results")
-GUIDE = Path("docs", "how-to", "plugin.md")
+EXAMPLES_PAGE = Path("examples", "plugins", "README.md")
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ def generated(
 ) -> Mapping[Path, str | SlowFile]:
     """Every generated file of a results folder and of the README, by its path.
 
-    With the README of the harness goes the guide to plug-ins. A page without its file of
+    With the README of the harness goes the page of the example plug-ins. A page without its file of
     questions, or without references, is not made.
     """
     require_entries(folder.tables, folder.papers)
@@ -92,10 +92,10 @@ def generated(
             tallies=tallies(folder),
         )
         pages[readme] = _with_part(readme, "leaderboard", front)
-        guide, examples = readme.parent / GUIDE, readme.parent / EXAMPLE_RECORDS
-        if guide.exists() and examples.is_dir():
+        page, examples = readme.parent / EXAMPLES_PAGE, readme.parent / EXAMPLE_RECORDS
+        if page.exists() and examples.is_dir():
             table_of_examples = examples_part(examples, folder.registry)
-            pages[guide] = _with_part(guide, "examples", table_of_examples)
+            pages[page] = _with_part(page, "examples", table_of_examples)
     return pages
 
 

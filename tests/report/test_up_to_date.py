@@ -8,7 +8,7 @@ import pytest
 
 from harness.report.build import (
     EXAMPLE_RECORDS,
-    GUIDE,
+    EXAMPLES_PAGE,
     SlowFile,
     generated,
     stale_files,
@@ -20,11 +20,11 @@ RESULTS = Path(__file__).resolve().parents[2] / "results"
 
 @pytest.fixture(scope="module")
 def copied(tmp_path_factory):
-    """A copy of the committed results, of the README, and of the guide with its records."""
+    """A copy of the committed results, of the README, and of the examples' page and records."""
     folder = tmp_path_factory.mktemp("copied")
     shutil.copy(RESULTS.parent / "README.md", folder)
-    (folder / GUIDE).parent.mkdir(parents=True)
-    shutil.copy(RESULTS.parent / GUIDE, folder / GUIDE)
+    (folder / EXAMPLES_PAGE).parent.mkdir(parents=True)
+    shutil.copy(RESULTS.parent / EXAMPLES_PAGE, folder / EXAMPLES_PAGE)
     shutil.copytree(RESULTS.parent / EXAMPLE_RECORDS, folder / EXAMPLE_RECORDS)
     shutil.copytree(RESULTS, folder / "results")
     return folder / "results"
@@ -38,7 +38,7 @@ def test_every_generated_page_with_a_digit_changed_is_stale(copied):
         text = path.read_text()
         part = content.made_from if isinstance(content, SlowFile) else content
         start, end = text.find(part), text.find(part) + len(part)
-        if path in (readme, copied.parent / GUIDE):
+        if path in (readme, copied.parent / EXAMPLES_PAGE):
             start, end = text.index("<!-- /"), len(text)
             start, end = text[:start].rindex("-->"), start
         places = [n for n in range(start, end) if text[n].isdecimal()]
