@@ -40,10 +40,9 @@ from harness.core.files import make_folder
 from harness.core.progress import progress_on
 from harness.core.types import Progress, Record
 from harness.evaluation.compare import Resampler, compare_shown
-from harness.evaluation.parallel import execute_in_processes
 from harness.evaluation.plan import make_plan
 from harness.evaluation.processes import Jobs, results_of
-from harness.evaluation.run import Outcome, RunContext, failed
+from harness.evaluation.run import Outcome, RunContext, execute, failed
 from harness.evaluation.select import PROFILES, PlannedCell, part_of, profile
 from harness.gate.check import check_record, read_rules
 from harness.gate.promote import make_golden_vectors, note_outcomes, promote, quick_set
@@ -282,7 +281,7 @@ def measure(
                     )
             untrained = {outcome.cell for outcome in outcomes}
             trained = [cell for cell in cells if cell.address not in untrained]
-            for outcome in execute_in_processes(trained, context, jobs):
+            for outcome in execute(trained, context, jobs):
                 outcomes.append(outcome)
                 if line_of is not None and outcome.record is not None:
                     opt.say(line_of(outcome.record))

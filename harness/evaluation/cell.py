@@ -10,7 +10,6 @@ import resource
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from time import perf_counter
 from typing import Any
 
@@ -34,13 +33,8 @@ from harness.core.provenance import code_digest, code_of, plugins_of
 from harness.core.types import Method, Record, Task
 from harness.data.tasks.loader import CellTexts
 from harness.encoders.cache.encodings import EncodingCost
-from harness.evaluation.embeddings import CachedEncoder, PooledEmbeddings
-from harness.evaluation.fit_corpus import (
-    FitCorpusSample,
-    applied,
-    applied_in_chunks,
-    row_chunks,
-)
+from harness.evaluation.embeddings import CachedEncoder, PooledEmbeddings, require_rows
+from harness.evaluation.fit_corpus import FitCorpusSample
 from harness.evaluation.select import PlannedCell
 from harness.results.records import SCHEMA
 from harness.transforms.affine import Affine, Moments
@@ -95,7 +89,6 @@ def fit(
     vectors: Moments | Float[np.ndarray, "n D"],
     rng: np.random.Generator,
     share: float = 1.0,
-    scratch: Path | None = None,
 ) -> tuple[Transform, ...]:
     """Fit a method's post-processors in their order, each on the output of the ones before.
 
@@ -108,7 +101,6 @@ def fit(
         rng: The only source of randomness.
         share: The number of vectors divided by the number of the corpus's sentences. A
             post-processor that takes a share of a corpus is told it.
-        scratch: The folder for scratch files, for rows that may be larger than memory.
     """
     x: Any = vectors
     if method.post and not isinstance(x, Moments):
@@ -116,11 +108,8 @@ def fit(
         _require_rows_to_fit_on(x)
     transforms: list[Transform] = []
     for post in method.post:
-        if post.from_moments and scratch and not isinstance(x, Moments):
-            moments = Moments.merged(Moments.of(chunk) for chunk in row_chunks(x))
-            transform: Any = post.fit(moments, rng)
-        elif post.from_moments or share == 1:
-            transform = post.fit(x, rng)
+        if post.from_moments or share == 1:
+            transform: Any = post.fit(x, rng)
         else:
             fit_share: Any = post.fit
             transform = fit_share(x, rng, share=share)
@@ -134,27 +123,34 @@ def fit(
                 f"{post.name}: fitted from moments, it must give an affine map"
             )
         transforms.append(transform)
-        if len(transforms) == len(method.post):
-            break
-        if isinstance(x, Moments):
-            x = x.after(transform)
-        elif scratch is None:
-            x = applied(transform, x)
-        else:
-            x = applied_in_chunks(transform, x, scratch)
+        if len(transforms) < len(method.post):
+            x = x.after(transform) if isinstance(x, Moments) else applied(transform, x)
     return tuple(transforms)
 
 
 def _require_rows_to_fit_on(x: Float[np.ndarray, "n D"]) -> None:
     """Raise ScoreError unless there are rows, finite ones that are not all equal."""
-    are_equal = True
-    for chunk in row_chunks(x):
-        if not np.isfinite(chunk).all():
+    finding = "no sentences to fit on"
+    if len(x):
+        lowest, highest = x.min(axis=0), x.max(axis=0)
+        if not np.isfinite([lowest, highest]).all():
             raise ScoreError("a row of the vectors to fit on is not finite")
-        are_equal = are_equal and bool((chunk == x[0]).all())
-    if are_equal:
-        finding = "all of them are equal" if len(x) else "no sentences to fit on"
-        raise ScoreError(f"wanted vectors to fit on that differ, found: {finding}")
+        if (lowest < highest).any():
+            return
+        finding = "all of them are equal"
+    raise ScoreError(f"wanted vectors to fit on that differ, found: {finding}")
+
+
+def applied(
+    transform: Transform, x: Float[np.ndarray, "n D"]
+) -> Float[np.ndarray, "n K"]:
+    """The rows under a map, which cannot write into `x`; the result is read-only.
+
+    Raises ScoreError unless there are as many rows of real numbers as in `x`.
+    """
+    mapped = transform(read_only_view(x))
+    require_rows(f"the map {type(transform).__name__}", mapped, len(x))
+    return read_only_view(mapped)
 
 
 # Measurement

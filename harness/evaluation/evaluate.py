@@ -26,7 +26,7 @@ from harness.core.types import Method, Progress, Record, Task
 from harness.data.places import Places
 from harness.data.tasks.loader import OWN_TEXTS, TaskLoader
 from harness.encoders.function import Function, FunctionConfig
-from harness.evaluation.cell import fit
+from harness.evaluation.cell import applied, fit
 from harness.evaluation.embeddings import (
     PROBE_TEXT,
     SHARD,
@@ -37,7 +37,6 @@ from harness.evaluation.embeddings import (
     pooled_rows,
 )
 from harness.evaluation.fit_corpus import (
-    applied,
     needs_dropout,
     needs_moments_alone,
     with_dropout,

@@ -4,18 +4,14 @@ A pass (`FitCorpusPass`) encodes a sample of a corpus (`FitCorpusSample`) once, 
 poolings and post-processors that are fitted on it. It stores moments or rows: a file for
 each pooling. The sample is divided into blocks. A block is encoded by one process, and
 again from its beginning after a kill. The files of all blocks are merged in their order,
-so any number of workers gives the same bits. Each file is complete or absent.
-
-The rows of a corpus may be larger than memory. They are read through a memory map, and so
-are the matrices that a chain of post-processors makes of them.
+so any number of workers gives the same bits. Each file is complete or absent. Rows are
+read through a memory map, which several processes share.
 """
 
 from __future__ import annotations
 
 import math
-import os
-import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import compress, islice
 from pathlib import Path
@@ -24,12 +20,10 @@ from typing import Any
 
 import numpy as np
 
-from harness.core.arrays import Float, read_only, read_only_view
 from harness.core.digests import text_digest
 from harness.core.errors import DataError, UsageError, is_interruption
-from harness.core.files import naming
 from harness.core.identity import identity_digest
-from harness.core.interfaces import Pooling, Transform
+from harness.core.interfaces import Pooling
 from harness.core.provenance import code_of
 from harness.core.tensors import TensorFile, write_tensors
 from harness.core.types import Method, Progress
@@ -40,7 +34,6 @@ from harness.evaluation.embeddings import (
     dropout_batch,
     encoded,
     pooled_rows,
-    require_rows,
 )
 from harness.transforms.affine import Moments
 from harness.transforms.pooling import POOLINGS, Native
@@ -50,7 +43,6 @@ SHARDS_A_BLOCK = 4  # at least; a shard has SHARD sentences
 MOST_BLOCKS = 256
 DIGEST_DIGITS = 16  # of a digest, in the name of a file
 ROWS_TENSOR = "rows"  # the tensor of a file that holds rows and not moments
-ROWS_IN_MEMORY = 8192  # of a mapped matrix at a time
 
 Vectors = Any  # Moments, or a matrix of rows
 
@@ -189,152 +181,136 @@ def _pooling_name(pooling: Pooling) -> str:
 class FitCorpusPass:
     """A pass of an encoder over a sample, for all methods that are fitted on it.
 
+    It is sent to the processes that encode its blocks.
+
     Attributes:
-        encoder: The encoder.
         sample: Which sentences it reads.
         fit_corpus: The corpus that it reads them from.
-        progress: Counts the sentences.
+        folder: The cache folder.
+        key: The key of the encoder.
         methods: The methods, each by the file that it is fitted from.
-        error: The error that ended the pass; each of its cells fails with it.
     """
 
-    encoder: CachedEncoder
     sample: FitCorpusSample
     fit_corpus: FitCorpus
-    progress: Progress
+    folder: Path
+    key: str
     methods: dict[Path, Method] = field(default_factory=dict)
-    error: BaseException | None = None
 
     def add(self, method: Method) -> None:
         """Add a method that is fitted on the sample."""
-        self.methods[self.file(method)] = method
+        self.methods[self.sample.file(self.folder, self.key, method)] = method
 
-    def file(self, method: Method) -> Path:
-        """The file that a method is fitted from."""
-        return self.sample.file(self.encoder.folder, self.encoder.identity.key, method)
+    @property
+    def missing(self) -> dict[Path, Method]:
+        """The methods whose files do not exist yet."""
+        return {
+            file: method for file, method in self.methods.items() if not file.exists()
+        }
 
-    def vectors(self, method: Method) -> tuple[Vectors, float]:
+    def vectors(
+        self, method: Method, encoder: CachedEncoder, progress: Progress
+    ) -> tuple[Vectors, float]:
         """The moments or rows that a method is fitted on, and the seconds that they took.
 
-        The pass is made where their file is missing. Raises the error of the pass, and
-        DataError for an empty corpus.
+        The pass is made where their file is missing or damaged. Raises DataError for an
+        empty corpus.
         """
-        stored = read_vectors(self.file(method))
+        file = self.sample.file(self.folder, self.key, method)
+        stored = read_vectors(file)
         if stored is None:
-            if self.error is not None:
-                raise self.error
+            file.unlink(missing_ok=True)
             # This raises if the encoder lacks what the pooling reads.
-            pooled_rows(method.pooling, self.encoder.probe)
-            try:
-                self.make()
-            except BaseException as error:
-                self.error = error
-                raise
-            stored = read_vectors(self.file(method))
+            pooled_rows(method.pooling, encoder.probe)
+            progress.phase(f"fitting on {self.sample.corpus}", self.sample.size)
+            for block in self.sample.blocks:
+                self.encode(block, encoder)
+                progress.step(len(block))
+            self.merge()
+            stored = read_vectors(file)
         if stored is None:
             raise DataError(
                 f"{self.sample.corpus}: wanted sentences to fit on, found none; get it again"
             )
         return stored
 
-    def make(self) -> None:
-        """Encode the blocks that are not stored yet, and merge them into the missing files."""
-        methods = self.missing()
-        sentences = self.fit_corpus.sentences
-        self.progress.phase(f"fitting on {self.sample.corpus}", self.sample.size)
-        for block in self.sample.blocks:
-            encode_block(self.encoder, self.sample, sentences, methods, block)
-            self.progress.step(len(block))
-        self.merge(methods)
+    def encode(self, block: range, encoder: CachedEncoder) -> None:
+        """Encode a block once, and store its vectors for each method that lacks them.
 
-    def merge(self, files: Iterable[Path]) -> None:
-        """Make each of these files of its blocks, in their order, and remove the blocks."""
-        blocks = self.sample.blocks
-        block_files = [
-            (file, [_block_file(file, block) for block in blocks]) for file in files
-        ]
-        if not block_files:
+        `block` has the positions of its sentences in the sample. A method whose pooling
+        reads what the encoder does not have is left out: its cells fail with the error.
+        """
+        sample = self.sample
+        vectors_by_file: dict[Path, list[Vectors]] = {}
+        for file, method in self.missing.items():
+            is_stored = read_vectors(_block_file(file, block)) is not None
+            if not is_stored and _can_pool(encoder, method.pooling):
+                vectors_by_file[file] = []
+        if not vectors_by_file:
+            return
+        start = perf_counter()
+        # The last block reads to the end of the corpus, which raises there if it changed.
+        stop = None if block.stop >= sample.size else block.stop
+        texts = islice(sample.drawn(self.fit_corpus.sentences()), block.start, stop)
+        model: Any = encoder.loaded
+        batches: Iterable[Sequence[str]] = encoder.portions(texts)
+        if sample.dropout_seed is not None:
+            size = dropout_batch(model, encoder.probe)
+            batches = iter(lambda: list(islice(texts, size)), [])
+            model = with_dropout(model, sample.dropout_seed)
+        for batch in batches:
+            encoding = encoded(model, batch)
+            for file, earlier_vectors in vectors_by_file.items():
+                method = self.methods[file]
+                vectors: Vectors = pooled_rows(method.pooling, encoding)
+                if needs_moments_alone(method):
+                    vectors = Moments.of(vectors)
+                    if earlier_vectors:
+                        vectors = earlier_vectors.pop().merge(vectors)
+                earlier_vectors.append(vectors)
+        seconds = perf_counter() - start
+        for file, all_vectors in vectors_by_file.items():
+            if all_vectors:
+                write_vectors(_block_file(file, block), joined(all_vectors), seconds)
+
+    def merge(self) -> None:
+        """Make each missing file of the files of its blocks, in their order, and remove these.
+
+        A file stays missing if one of its blocks does: it was not encoded, or another
+        process has merged and removed it.
+        """
+        blocks_of_file: dict[Path, list[Path]] = {}
+        for file in self.missing:
+            parts = [_block_file(file, block) for block in self.sample.blocks]
+            if parts and all(part.exists() for part in parts):
+                blocks_of_file[file] = parts
+        if not blocks_of_file:
             return
         try:
             # What other sentences gave must not be stored under the digest of these.
             self.fit_corpus.require_unchanged()
-            for file, parts in block_files:
-                _merge(file, parts)
         except DataError:
-            for _, parts in block_files:
+            for parts in blocks_of_file.values():
                 _remove(parts)
             raise
-
-    def missing(self) -> dict[Path, Method]:
-        """The methods whose files are missing, but those whose pooling the encoder cannot serve."""
-        methods = {}
-        for file, method in self.methods.items():
-            if read_vectors(file) is None and self._can_pool(method.pooling):
-                methods[file] = method
-        return methods
-
-    def _can_pool(self, pooling: Pooling) -> bool:
-        """Whether a pooling works on the probe; if not, its cells fail with its error."""
-        try:
-            pooled_rows(pooling, self.encoder.probe)
-        except BaseException as error:
-            # A pooling of a plug-in may raise anything.
-            if not is_interruption(error):
-                return False
-            raise
-        return True
+        for file, parts in blocks_of_file.items():
+            stored = [read_vectors(part) for part in parts]
+            whole = [vectors for vectors in stored if vectors is not None]
+            if len(whole) == len(parts):
+                seconds = sum(seconds for _, seconds in whole)
+                write_vectors(file, joined([vectors for vectors, _ in whole]), seconds)
+                _remove(parts)
 
 
-def encode_block(
-    encoder: CachedEncoder,
-    sample: FitCorpusSample,
-    sentences: Callable[[], Iterable[str]],
-    methods: Mapping[Path, Method],
-    block: range,
-) -> None:
-    """Encode a block of a sample once, and store its vectors for each method.
-
-    Vectors of the block that are stored already stay as they are.
-
-    Args:
-        encoder: The encoder.
-        sample: The sample.
-        sentences: Gives all sentences of the corpus.
-        methods: The methods, each by the file that it is fitted from.
-        block: The positions of the block's sentences in the sample.
-    """
-    vectors_by_file: dict[Path, list[Vectors]] = {}
-    for file in methods:
-        if read_vectors(_block_file(file, block)) is None:
-            vectors_by_file[file] = []
-    if not vectors_by_file:
-        return
-    start = perf_counter()
-    # The last block reads to the end of the corpus, which raises there if it changed.
-    stop = None if block.stop >= sample.size else block.stop
-    texts = islice(sample.drawn(sentences()), block.start, stop)
-    model: Any = encoder.loaded
-    batches: Iterable[Sequence[str]] = encoder.portions(texts)
-    if sample.dropout_seed is not None:
-        size = dropout_batch(model, encoder.probe)
-        batches = iter(lambda: list(islice(texts, size)), [])
-        model = with_dropout(model, sample.dropout_seed)
-    for batch in batches:
-        encoding = encoded(model, batch)
-        for file, earlier_vectors in vectors_by_file.items():
-            vectors: Vectors = pooled_rows(methods[file].pooling, encoding)
-            if needs_moments_alone(methods[file]):
-                vectors = Moments.of(vectors)
-                if earlier_vectors:
-                    vectors = earlier_vectors.pop().merge(vectors)
-            earlier_vectors.append(vectors)
-    seconds = perf_counter() - start
-    for file, all_vectors in vectors_by_file.items():
-        if len(all_vectors) == 1:
-            write_vectors(_block_file(file, block), all_vectors[0], seconds)
-        elif all_vectors:
-            rows = np.concatenate(all_vectors)
-            write_vectors(_block_file(file, block), rows, seconds)
+def _can_pool(encoder: CachedEncoder, pooling: Pooling) -> bool:
+    """Whether a pooling works on the encoding of the probe; one of a plug-in may raise anything."""
+    try:
+        pooled_rows(pooling, encoder.probe)
+    except BaseException as error:
+        if not is_interruption(error):
+            return False
+        raise
+    return True
 
 
 def with_dropout(encoder: Any, seed: int) -> Any:
@@ -350,32 +326,14 @@ def with_dropout(encoder: Any, seed: int) -> Any:
     return encoder.with_dropout(seed)
 
 
-def _merge(file: Path, parts: Sequence[Path]) -> None:
-    """Make a file of the files of its blocks, and remove these."""
-    vectors: list[Vectors] = []
-    seconds = 0.0
-    for part in parts:
-        stored = read_vectors(part)
-        if stored is None:  # another process has merged and removed the blocks
-            return
-        vectors.append(stored[0])
-        seconds += stored[1]
-    if not vectors:  # the corpus is empty
-        return
-    if isinstance(vectors[0], Moments):
-        write_vectors(file, Moments.merged(vectors), seconds)
-    else:
-        shape = (sum(len(rows) for rows in vectors), vectors[0].shape[1])
-        joined = scratch_matrix(shape, np.float32, file.parent)
-        np.concatenate(vectors, out=joined)
-        write_vectors(file, joined, seconds)
-    _remove(parts)
+def joined(parts: Sequence[Vectors]) -> Vectors:
+    """Moments merged, or rows one part after the other."""
+    if isinstance(parts[0], Moments):
+        return Moments.merged(parts)
+    return np.concatenate(parts)
 
 
-def _remove(parts: Iterable[Path]) -> None:
-    """Remove the files of blocks."""
-    for part in parts:
-        part.unlink(missing_ok=True)
+# Files of moments or rows
 
 
 def _block_file(file: Path, block: range) -> Path:
@@ -383,7 +341,10 @@ def _block_file(file: Path, block: range) -> Path:
     return file.with_name(f".{file.name}.{block.start}.block")
 
 
-# Files of moments or rows
+def _remove(parts: Iterable[Path]) -> None:
+    """Remove the files of blocks."""
+    for part in parts:
+        part.unlink(missing_ok=True)
 
 
 def read_vectors(path: Path) -> tuple[Vectors, float] | None:
@@ -411,49 +372,3 @@ def write_vectors(path: Path, vectors: Vectors, seconds: float) -> None:
         write_tensors(path, tensors, {"count": str(vectors.count), **metadata})
     else:
         write_tensors(path, {ROWS_TENSOR: vectors}, metadata)
-
-
-# Maps of matrices, which may be larger than memory
-
-
-def row_chunks(x: Float[np.ndarray, "n D"]) -> Iterator[Float[np.ndarray, "m D"]]:
-    """The rows of a matrix, at most ROWS_IN_MEMORY at a time."""
-    for start in range(0, len(x), ROWS_IN_MEMORY):
-        yield x[start : start + ROWS_IN_MEMORY]
-
-
-def applied(
-    transform: Transform, x: Float[np.ndarray, "n D"]
-) -> Float[np.ndarray, "n K"]:
-    """The rows under a map, which cannot write into `x`; the result is read-only.
-
-    Raises ScoreError unless there are as many rows of real numbers as in `x`.
-    """
-    mapped = transform(read_only_view(x))
-    require_rows(f"the map {type(transform).__name__}", mapped, len(x))
-    return read_only_view(mapped)
-
-
-def applied_in_chunks(
-    transform: Transform, x: Float[np.ndarray, "n D"], folder: Path
-) -> Float[np.ndarray, "n K"]:
-    """The rows under a map, in float64, as a scratch matrix in a folder."""
-    width = applied(transform, x[:1]).shape[1]
-    mapped = scratch_matrix((len(x), width), np.float64, folder)
-    for start, chunk in enumerate(row_chunks(x)):
-        first = start * ROWS_IN_MEMORY
-        mapped[first : first + len(chunk)] = applied(transform, chunk)
-    rows: Float[np.ndarray, "n K"] = read_only(mapped)
-    return rows
-
-
-def scratch_matrix(shape: tuple[int, int], dtype: Any, folder: Path) -> Any:
-    """A matrix in a file without a name, which is removed when the matrix is not used any more."""
-    with tempfile.TemporaryFile(dir=folder) as file:
-        # The file gets its whole size now: a disk that becomes full while rows are
-        # written would end the process.
-        if hasattr(os, "posix_fallocate"):
-            size = math.prod(shape) * np.dtype(dtype).itemsize
-            with naming(folder):
-                os.posix_fallocate(file.fileno(), 0, max(1, size))
-        return np.memmap(file, dtype, "w+", shape=shape)

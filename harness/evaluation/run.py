@@ -3,18 +3,23 @@
 Each cell has an outcome: measured now, done before, or not measured, with the reason. A
 cell that fails never ends a run: `failures` makes outcomes of any exception. The
 traceback of an unexpected exception goes to the log, which `--debug` shows.
+
+One process measures one encoder after the other. Several processes encode the sentences
+of all encoders first, then measure. Sentences that cannot be encoded then are encoded
+again with the cells that need them, whose outcome is the error.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache, partial
 from itertools import groupby
 from time import perf_counter
-from typing import Literal
+from typing import Any, Literal
+from uuid import uuid4
 
 import numpy as np
 
@@ -33,14 +38,15 @@ from harness.core.types import Method, Progress, Record, Task
 from harness.data.tasks.loader import CellTexts, TaskLoader, distinct_sentences
 from harness.encoders.cache.encodings import EncodingCost
 from harness.evaluation.cell import fit, identity_of, measure, record_of
-from harness.evaluation.embeddings import CachedEncoder, PooledEmbeddings
+from harness.evaluation.embeddings import SHARD, CachedEncoder, PooledEmbeddings
 from harness.evaluation.fit_corpus import (
     FitCorpusPass,
     FitCorpusSample,
     needs_moments_alone,
     needs_pass,
 )
-from harness.evaluation.select import PlannedCell
+from harness.evaluation.processes import Jobs, results_of
+from harness.evaluation.select import PlannedCell, units
 from harness.results.records import Cell
 from harness.results.reproduction import MIN_COVERAGE
 from harness.results.store import Store
@@ -132,13 +138,35 @@ class RunContext:
     min_coverage: float = MIN_COVERAGE
 
 
-def execute(cells: Sequence[PlannedCell], context: RunContext) -> Iterator[Outcome]:
-    """Run the cells and yield an outcome for each. A cell that is done is not run again."""
-    for _, group in groupby(cells, key=lambda cell: cell.encoder):
-        run, outcomes = open_run(tuple(group), context)
+def execute(
+    cells: Sequence[PlannedCell], context: RunContext, jobs: Jobs = 1
+) -> Iterator[Outcome]:
+    """Run cells, and yield an outcome for each. A cell that is done is not run again.
+
+    Args:
+        cells: The cells, in an order in which the cells of an encoder follow each other.
+        context: What the cells share.
+        jobs: The number of processes, or the scheduler whose workers are taken instead.
+    """
+    groups = [
+        tuple(group) for _, group in groupby(cells, key=lambda cell: cell.encoder)
+    ]
+    # A process takes seconds to start. That is too long for cells that one process would
+    # measure anyway, and this process encodes with all threads.
+    if jobs != 1 and len(units(cells)) > 1:
+        yield from _execute_in_processes(groups, context, jobs)
+        return
+    for group in groups:
+        run, outcomes = open_run(group, context)
         yield from outcomes
         if run is not None:
-            yield from run.outcomes()
+            run.encode()
+            name = run.encoder.config.name
+            context.progress.phase(f"{name}: scoring", len(run.texts))
+            for unit in units(tuple(run.texts)):
+                for outcome in run.measured(unit):
+                    context.progress.step(1)
+                    yield outcome
 
 
 def open_run(
@@ -231,15 +259,15 @@ class EncoderRun:
         texts: The texts of each cell.
         costs: What encoding the sentences of each task took, and the share of their
             tokens that has a vector, for the tasks that were measured so far.
-        fits: The fits of the method that was measured last, by method and seed. They
-            are kept if they are on a corpus, since its other tasks share them.
+        last_fit: The last fit on a corpus, and its method and seed: the cells of its
+            other tasks follow.
     """
 
     context: RunContext
     encoder: CachedEncoder
     texts: Mapping[PlannedCell, CellTexts]
     costs: dict[Task, tuple[EncodingCost, float | None]] = field(default_factory=dict)
-    fits: dict[tuple[Method, int], FittedTransforms] = field(default_factory=dict)
+    last_fit: tuple[Method, int, FittedTransforms] | None = None
 
     @property
     def missing(self) -> list[str]:
@@ -249,6 +277,7 @@ class EncoderRun:
     @cached_property
     def passes(self) -> Mapping[PlannedCell, FitCorpusPass]:
         """The pass over a fit corpus of each cell that needs one; equal samples share it."""
+        folder, key = self.encoder.folder, self.encoder.identity.key
         pass_of_sample: dict[FitCorpusSample, FitCorpusPass] = {}
         pass_of_cell: dict[PlannedCell, FitCorpusPass] = {}
         for cell, texts in self.texts.items():
@@ -257,46 +286,45 @@ class EncoderRun:
                 continue
             sample = FitCorpusSample.of(cell.method, cell.seed, fit_corpus)
             if sample not in pass_of_sample:
-                pass_of_sample[sample] = FitCorpusPass(
-                    self.encoder, sample, fit_corpus, self.context.progress
-                )
+                pass_of_sample[sample] = FitCorpusPass(sample, fit_corpus, folder, key)
             pass_of_cell[cell] = pass_of_sample[sample]
             pass_of_cell[cell].add(cell.method)
         return pass_of_cell
 
-    def outcomes(self) -> Iterator[Outcome]:
-        """Encode missing sentences, and measure the cells.
+    def encode(self) -> None:
+        """Encode the sentences of the cells that are missing in the cache."""
+        missing, progress = self.missing, self.context.progress
+        if missing:
+            progress.phase(f"{self.encoder.config.name}: encoding", len(missing))
+            with failures(()):
+                self.encoder.ensure(missing, progress)
 
-        The sentences of each task are encoded by themselves: one that cannot be encoded
+    def measured(self, cells: Sequence[PlannedCell]) -> Iterator[Outcome]:
+        """Measure cells that share a pooling.
+
+        The sentences of each task are looked up by themselves: one that cannot be encoded
         fails the cells of its own tasks alone.
         """
-        name, progress = self.encoder.config.name, self.context.progress
-        missing = self.missing
-        if missing:
-            progress.phase(f"{name}: encoding", len(missing))
-        cells: list[PlannedCell] = []
-        for texts in dict.fromkeys(self.texts.values()):
-            cells_of_texts = [cell for cell in self.texts if self.texts[cell] is texts]
-            with failures(cells_of_texts) as failed_outcomes:
-                self.encoder.ensure(_sentences([texts]), progress)
-                cells += cells_of_texts
-            yield from failed_outcomes
-        cells = [cell for cell in self.texts if cell in cells]  # in the plan's order
-        if cells:
-            progress.phase(f"{name}: scoring", len(cells))
-        sentences = _sentences(self.texts[cell] for cell in cells)
-        for pooling, group in groupby(cells, key=lambda cell: cell.method.pooling):
-            cells_of_pooling = tuple(group)
-            with failures(cells_of_pooling) as failed_outcomes:
-                pooled = self.encoder.pooled(pooling, sentences)
-            yield from failed_outcomes
-            for cell in () if failed_outcomes else cells_of_pooling:
-                # One thread sums, so that a score does not depend on how many cores or
-                # workers there are.
-                with failures([cell]) as outcomes, one_blas_thread():
-                    outcomes.append(self._measured(cell, pooled))
-                yield from outcomes
-                progress.step(1)
+        ready: set[PlannedCell] = set()
+        for texts in dict.fromkeys(self.texts[cell] for cell in cells):
+            cells_of_texts = [cell for cell in cells if self.texts[cell] is texts]
+            with failures(cells_of_texts) as outcomes:
+                self.encoder.ensure(_sentences([texts]), self.context.progress)
+                ready.update(cells_of_texts)
+            yield from outcomes
+        cells = [cell for cell in cells if cell in ready]
+        if not cells:
+            return
+        with failures(cells) as outcomes:
+            sentences = _sentences(self.texts[cell] for cell in cells)
+            pooled = self.encoder.pooled(cells[0].method.pooling, sentences)
+        yield from outcomes
+        for cell in () if outcomes else cells:
+            # One thread sums, so that a score does not depend on how many cores or
+            # workers there are.
+            with failures([cell]) as outcome, one_blas_thread():
+                outcome.append(self._measured(cell, pooled))
+            yield from outcome
 
     def _measured(self, cell: PlannedCell, pooled: PooledEmbeddings) -> Outcome:
         """Fit and measure a cell, and store its record."""
@@ -337,14 +365,12 @@ class EncoderRun:
         method, fit_corpus = cell.method, self.texts[cell].fit_corpus
         if fit_corpus is None:
             return FittedTransforms(self.encoder.identity)
-        key = (method, cell.seed)
-        if key in self.fits:
-            return self.fits[key]
-        scratch, share = None, 1.0
+        if self.last_fit is not None and self.last_fit[:2] == (method, cell.seed):
+            return self.last_fit[2]
+        sample = FitCorpusSample.of(method, cell.seed, fit_corpus)
         if cell in self.passes:
-            corpus_pass = self.passes[cell]
-            vectors, seconds = corpus_pass.vectors(method)
-            scratch, share = self.encoder.folder, corpus_pass.sample.share
+            progress = self.context.progress
+            vectors, seconds = self.passes[cell].vectors(method, self.encoder, progress)
         else:
             sentences = tuple(fit_corpus.sentences())
             if pooled is None:
@@ -357,21 +383,13 @@ class EncoderRun:
                 vectors, seconds = pooled.matrix[pooled.rows(sentences)], 0.0
         start = perf_counter()
         rng = np.random.default_rng(cell.seed)
-        transforms = fit(method, vectors, rng, share, scratch)
+        transforms = fit(method, vectors, rng, sample.share)
         seconds += perf_counter() - start
-        sample = FitCorpusSample.of(method, cell.seed, fit_corpus)
         fitted = FittedTransforms(
             self.encoder.identity, transforms, sample.digest, seconds
         )
         if fit_corpus.streams:
-            # Cells are in the order of methods, so fits of earlier methods are not needed
-            # again.
-            self.fits = {
-                other: earlier
-                for other, earlier in self.fits.items()
-                if other[0] == method
-            }
-            self.fits[key] = fitted
+            self.last_fit = method, cell.seed, fitted
         return fitted
 
 
@@ -400,3 +418,113 @@ def fit_cell(
     context = RunContext(loader, Store(loader.places.cache), progress)
     with one_blas_thread():
         return EncoderRun(context, encoder, {cell: texts}).fitted(cell)
+
+
+# Several processes
+
+
+@dataclass(frozen=True)
+class SentRun:
+    """A run as it is sent to processes, which keep what they read for its later calls.
+
+    Attributes:
+        context: The context of the run, without the texts that were read.
+        name: A name that no other run has, by which a process knows what it keeps.
+    """
+
+    context: RunContext = field(compare=False)
+    name: str = field(default_factory=lambda: uuid4().hex)
+
+
+def _execute_in_processes(
+    groups: Iterable[tuple[PlannedCell, ...]], context: RunContext, jobs: Jobs
+) -> Iterator[Outcome]:
+    """Run the cells of several encoders in processes: encode for all cells, then measure."""
+    loader, progress = context.loader, context.progress
+    sent = SentRun(
+        replace(
+            context,
+            # A worker of a cluster may have been started in another folder.
+            loader=TaskLoader(loader.places.absolute(), loader.corpora),
+            store=Store(context.store.folder.absolute()),
+            progress=Progress(),
+            workers=jobs if isinstance(jobs, int) else 1,
+        )
+    )
+    passes: list[FitCorpusPass] = []
+    encode_calls: list[Callable[[], int]] = []
+    measure_calls: list[Callable[[], list[Outcome]]] = []
+    sentence_count = cell_count = 0
+    for group in groups:
+        run, outcomes = open_run(group, context)
+        yield from outcomes
+        if run is None:
+            continue
+        config: Any = run.encoder.config
+        identity = run.encoder.identity
+        opened = partial(_opened, sent, config, identity)
+        sentences = sorted(run.missing, key=len)
+        for start in range(0, len(sentences), SHARD):
+            shard = sentences[start : start + SHARD]
+            encode_calls.append(partial(_encode, opened, shard))
+        sentence_count += len(sentences)
+        for corpus_pass in dict.fromkeys(run.passes.values()):
+            passes.append(corpus_pass)
+            for block in corpus_pass.sample.blocks if corpus_pass.missing else ():
+                encode_calls.append(partial(_encode_block, opened, corpus_pass, block))
+                sentence_count += len(block)
+        for unit in units(tuple(run.texts)):
+            measure_calls.append(partial(_measure, sent, identity, unit))
+        cell_count += len(run.texts)
+    if encode_calls:
+        progress.phase("encoding", sentence_count)
+    for count in results_of(encode_calls, jobs):
+        progress.step(count)
+    for corpus_pass in passes:
+        with failures(()), one_blas_thread():
+            corpus_pass.merge()
+    progress.phase("scoring", cell_count)
+    for outcomes in results_of(measure_calls, jobs):
+        yield from outcomes
+        progress.step(len(outcomes))
+
+
+# The calls of a process
+
+
+@lru_cache(maxsize=1)
+def _context(sent: SentRun) -> RunContext:
+    """The context of a run, whose loader keeps the texts that this process reads."""
+    return sent.context
+
+
+@lru_cache(maxsize=1)
+def _opened(sent: SentRun, config: Any, identity: Identity) -> CachedEncoder:
+    """An encoder with its cache; a process keeps the last one."""
+    return CachedEncoder.open(config, sent.context.loader.places, identity)
+
+
+def _encode(opened: Callable[[], CachedEncoder], sentences: Sequence[str]) -> int:
+    """Encode sentences, and store them in the cache; returns how many they are."""
+    with failures(()):
+        opened().ensure(sentences, Progress())
+    return len(sentences)
+
+
+def _encode_block(
+    opened: Callable[[], CachedEncoder], corpus_pass: FitCorpusPass, block: range
+) -> int:
+    """Encode a block of a pass over a corpus; returns its length."""
+    with failures(()), one_blas_thread():
+        corpus_pass.encode(block, opened())
+    return len(block)
+
+
+def _measure(
+    sent: SentRun, identity: Identity, cells: Sequence[PlannedCell]
+) -> list[Outcome]:
+    """Measure cells of one encoder."""
+    run, outcomes = open_run(cells, _context(sent), identity)
+    if run is not None:
+        outcomes += run.measured(tuple(run.texts))
+    return outcomes

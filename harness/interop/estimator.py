@@ -16,8 +16,7 @@ from harness.core.arrays import Float64
 from harness.core.errors import ScoreError, UsageError
 from harness.core.types import Method
 from harness.encoders.function import FunctionConfig
-from harness.evaluation.cell import fit
-from harness.evaluation.fit_corpus import applied
+from harness.evaluation.cell import applied, fit
 from harness.registry import load_registry
 from harness.transforms.pooling import NATIVE
 

@@ -1,7 +1,6 @@
 """Fits on vectors: rows of a corpus in files, a share of it, dropout; in bounded memory."""
 
 import itertools
-import tracemalloc
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
@@ -30,11 +29,9 @@ from harness.core.interfaces import Encoding
 from harness.core.tensors import TensorFile
 from harness.core.types import Corpus, Method
 from harness.data.tasks.loader import FitCorpus
-from harness.evaluation.cell import fit
 from harness.evaluation.embeddings import SHARD, dropout_batch
 from harness.evaluation.evaluate import fit_method
-from harness.evaluation.fit_corpus import FitCorpusSample, read_vectors, write_vectors
-from harness.evaluation.parallel import execute_in_processes
+from harness.evaluation.fit_corpus import FitCorpusSample
 from harness.evaluation.run import RunContext, execute
 from harness.evaluation.select import planned_cells
 from harness.results.store import Store
@@ -149,7 +146,6 @@ def test_a_fit_on_a_streamed_corpus_is_the_fit_on_the_same_rows_in_memory(
     tmp_path, monkeypatch, name
 ):
     monkeypatch.setattr("harness.evaluation.embeddings.SHARD", 7)
-    monkeypatch.setattr("harness.evaluation.fit_corpus.ROWS_IN_MEMORY", 11)
     chains = [Method(FakeConfig(), MEAN, CHAINS[name], on) for on in ("same", "target")]
     one, other = outcomes_of_run(
         tmp_path, planned_cells(chains, [TOY], seeds=1), SAME
@@ -393,7 +389,7 @@ def test_blocks_of_a_pass_that_are_made_in_any_order_are_merged_into_one_file(
         for call in reversed(calls):
             yield call()
 
-    monkeypatch.setattr("harness.evaluation.parallel.results_of", last_first)
+    monkeypatch.setattr("harness.evaluation.run.results_of", last_first)
     monkeypatch.setattr("harness.evaluation.fit_corpus.SHARDS_A_BLOCK", 2)
     config, post = BLOCKS[kind]
     methods = [Method(config, pooling, post, "far") for pooling in (MEAN, CLS)]
@@ -403,7 +399,7 @@ def test_blocks_of_a_pass_that_are_made_in_any_order_are_merged_into_one_file(
     once = len(config.log)
     texts, store = library(tmp_path / "beside", FAR), Store(tmp_path / "runs")
     config.log.clear()
-    made = execute_in_processes(planned, RunContext(texts, store), 2)
+    made = execute(planned, RunContext(texts, store), 2)
     beside = {outcome.cell: outcome for outcome in made}
     assert len(config.log) == once  # each block by one worker
     assert digests_of(tmp_path / "beside") == digests_of(tmp_path / "alone") != {}
@@ -425,23 +421,3 @@ def test_a_damaged_file_is_never_served(tmp_path, post):
     path.write_bytes(data)
     [again] = outcomes_of_run(tmp_path, planned, STREAM, overwrite=True).values()
     assert again.record.scores == good.record.scores
-
-
-def test_a_fit_on_many_rows_keeps_few_of_them_in_memory(tmp_path, monkeypatch):
-    """A chain whose maps are fitted from moments and from rows, on 20 MB of them."""
-    monkeypatch.setattr("harness.evaluation.fit_corpus.ROWS_IN_MEMORY", 1024)
-    monkeypatch.setattr("harness.transforms.flows.CHECKED_ROWS", 1024)
-    rng = np.random.default_rng(0)
-    rows = rng.normal(size=(80_000, 64)).astype("f4")
-    write_vectors(tmp_path / "x.safetensors", rows, 0.0)
-    vectors, _ = read_vectors(tmp_path / "x.safetensors")
-    short = replace(FLOWS["flow"], epochs=0.01, levels=1, depth=1)
-    method = Method(FakeConfig(), MEAN, (short, SN(), short, Whitening()), "stream")
-    tracemalloc.start()
-    fit(method, vectors, np.random.default_rng(0), scratch=tmp_path)
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    # A few parts of half a megabyte and a permutation of 80,000; all rows in float64
-    # are 41 MB.
-    assert peak < 8e6
-    assert [path.name for path in tmp_path.iterdir()] == ["x.safetensors"]

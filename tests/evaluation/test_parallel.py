@@ -8,9 +8,8 @@ import pytest
 from fakes import OTHER, TOY, BrokenConfig, Told, corpus, library, method, numbered
 
 from harness.core.errors import HarnessError, UsageError
-from harness.evaluation.parallel import execute_in_processes
 from harness.evaluation.processes import _client, results_of
-from harness.evaluation.run import RunContext
+from harness.evaluation.run import RunContext, execute
 from harness.evaluation.select import part_of, planned_cells, units
 from harness.results.store import Store
 
@@ -28,7 +27,7 @@ def outcomes_of_run(folder, jobs, planned=PLANNED, told=None, corpora=()):
     context = RunContext(
         library(folder, *corpora), Store(folder / "runs"), told or Told()
     )
-    made = execute_in_processes(planned, context, jobs)
+    made = execute(planned, context, jobs)
     return {outcome.cell: outcome for outcome in made}
 
 

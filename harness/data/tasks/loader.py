@@ -55,15 +55,15 @@ class FitCorpus:
     @property
     def digest(self) -> str:
         """The sha256 of the sentences in their order."""
-        return self._text_digest.hexdigest()
+        return self._digest_and_count[0]
 
     @property
     def count(self) -> int:
         """The number of sentences, repetitions included."""
-        return self._text_digest.count
+        return self._digest_and_count[1]
 
     @cached_property
-    def _text_digest(self) -> TextDigest:
+    def _digest_and_count(self) -> tuple[str, int]:
         """Raises DataError, which names the corpus, for sentences that are no texts."""
         sentences = self.sentences()
         if isinstance(sentences, str | bytes) or not isinstance(sentences, Iterable):
@@ -72,9 +72,10 @@ class FitCorpus:
                 "of them, or yield one after the other"
             )
         try:
-            return TextDigest(sentences)
+            digest = TextDigest(sentences)
         except DataError as error:
             raise DataError(f"@{self.name}, {error}") from None
+        return digest.hexdigest(), digest.count
 
     def require_unchanged(self) -> None:
         """Raise DataError if other sentences, or another order of them, are read now."""
