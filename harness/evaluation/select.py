@@ -47,7 +47,7 @@ class PlannedCell:
 def planned_cells(
     methods: Iterable[Method], tasks: Sequence[Task], seeds: int
 ) -> tuple[PlannedCell, ...]:
-    """Every method on every task with the seeds from 0, ordered by encoder and pooling.
+    """Every method on every task with the seeds from 0, in the order of a run.
 
     A method without randomness has one seed, 0. Raises UsageError for a method that
     cannot be fitted on one of the tasks.
@@ -69,7 +69,7 @@ def planned_cells(
                     "sentences that are scored; use @target"
                 )
             planned += [PlannedCell(method, task, seed) for seed in range(count)]
-    return tuple(sorted(planned, key=by_encoder))
+    return tuple(sorted(planned, key=run_order))
 
 
 def _can_be_fitted(method: Method, task: Task) -> bool:
@@ -78,9 +78,11 @@ def _can_be_fitted(method: Method, task: Task) -> bool:
     return method.fit_on != "target-train" or has_training_split
 
 
-def by_encoder(cell: PlannedCell) -> tuple[str, str, str]:
-    """The sort key that puts cells together that share work: encoder, its class, pooling."""
-    return cell.encoder.name, type(cell.encoder).__name__, cell.method.pooling.name
+def run_order(cell: PlannedCell) -> tuple[bool, str, str, str]:
+    """The sort key of a run: included encoders come first, and cells that share work together."""
+    encoder, pooling = cell.encoder, cell.method.pooling
+    is_last = not is_embedded(cell.method.encoder)
+    return is_last, encoder.name, type(encoder).__name__, pooling.name
 
 
 def units(cells: Sequence[PlannedCell]) -> list[tuple[PlannedCell, ...]]:
@@ -204,12 +206,7 @@ def select_cells(
     if not cells:
         reason = f"; {note}" if note else ""
         raise UsageError(f"nothing is left to run{reason}")
-    return tuple(sorted(cells, key=_run_order)), note
-
-
-def _run_order(cell: PlannedCell) -> tuple[bool, str, str, str]:
-    """The sort key of a run: embedded encoders come first, then as in `by_encoder`."""
-    return not is_embedded(cell.method.encoder), *by_encoder(cell)
+    return tuple(sorted(cells, key=run_order)), note
 
 
 def default_tasks(registry: Registry) -> tuple[Task, ...]:
@@ -269,7 +266,7 @@ def profile(
         if name == "all":
             cells += _published_cells(registry, papers, seeds)
     cells_by_address = {cell.address: cell for cell in cells}
-    return tuple(sorted(cells_by_address.values(), key=_run_order))
+    return tuple(sorted(cells_by_address.values(), key=run_order))
 
 
 def _quick_published_cells(registry: Registry, papers: Path) -> Iterator[PlannedCell]:

@@ -17,7 +17,7 @@ from harness.core.types import Record
 from harness.data.places import Places
 from harness.evaluation.compare import shown_differences
 from harness.evaluation.run import Outcome
-from harness.evaluation.select import PlannedCell, by_encoder
+from harness.evaluation.select import PlannedCell, run_order
 from harness.gate.check import (
     FAILURES_FILE,
     State,
@@ -55,7 +55,7 @@ def quick_set(registry: Registry, committed: Path) -> tuple[PlannedCell, ...]:
         )
         for cell in cells
     ]
-    return tuple(sorted(planned_cells, key=by_encoder))
+    return tuple(sorted(planned_cells, key=run_order))
 
 
 def make_golden_vectors(
