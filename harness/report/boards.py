@@ -8,7 +8,7 @@ one size the best method.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from harness.core.hardware import base_name
 from harness.core.metrics import metric_of
@@ -61,6 +61,8 @@ NOT_COMPARED = (
     "Neighbouring rows of this table were not compared, so no row is marked ≈."
 )
 
+OTHER_FLOOR = "In brackets: with the other floor of narrow coordinates (docs/flows.md)."
+
 # The scores of each column by its heading: task and path. Several are averaged.
 Columns = Mapping[str, Sequence[tuple[str, ScorePath]]]
 FACTS = (
@@ -105,6 +107,9 @@ def seven_tasks(
         is_of_seed_0 = any(each.by == ITEMS_OF_SEED_0 for each in differences)
         remark = SEED_0_COMPARED if is_of_seed_0 else SEEDS_COMPARED
     text = "SentEval text" if scoring.text == "senteval" else "raw text"
+    floors = _other_floors(rows, scoring, folder) if encoder else {}
+    if floors:
+        remark = f"{remark} {OTHER_FLOOR}"
     return _board(
         scoring.id,
         f"{scoring.correlation.capitalize()}, `{scoring.aggregation}`, {text}",
@@ -114,7 +119,30 @@ def seven_tasks(
         facts={name: _facts(name, scoring, folder.records) for name in rows},
         tied=tied,
         remark=remark,
+        in_brackets=floors,
     )
+
+
+def _other_floors(
+    methods: Iterable[str], scoring: Scoring, folder: ResultsFolder
+) -> dict[str, dict[str, Value]]:
+    """The values of flows with the other floor of narrow coordinates, by method and heading.
+
+    Of a method that has all seven it is their average.
+    """
+    tasks = scoring.tasks_by_label
+    values_of_methods = {}
+    for method in methods:
+        values: dict[str, Value] = {}
+        for heading, task in tasks.items():
+            scores = folder.floors.get((method, task, scoring.path))
+            if scores is not None:
+                values[heading] = scores.value
+        if len(values) == len(tasks):
+            values = {AVERAGE: average([*values.values()])}
+        if values:
+            values_of_methods[method] = values
+    return values_of_methods
 
 
 def section_board(
@@ -187,8 +215,12 @@ def _board(
     facts: Mapping[str, Sequence[str]] | None = None,
     tied: Collection[str] = (),
     remark: str = "",
+    in_brackets: Mapping[str, Mapping[str, Value]] | None = None,
 ) -> ShownTable | None:
-    """A board of ordered rows, the largest models first, each size below its heading."""
+    """A board of ordered rows, the largest models first, each size below its heading.
+
+    `in_brackets` has further values by method and heading.
+    """
     if not rows:
         return None
     rows_by_size: dict[EncoderSize, list[ShownRow]] = {size: [] for size in EncoderSize}
@@ -196,7 +228,13 @@ def _board(
         mark = f" {DAGGER}" if is_transductive(method) else ""
         if method in tied:
             mark += f" {TIE_MARK}"
-        texts = [*map(str, values), *(facts[method] if facts else ())]
+        further_values = (in_brackets or {}).get(method, {})
+        texts = []
+        for heading, value in zip(columns, values, strict=True):
+            further = further_values.get(heading)
+            texts.append(f"{value} ({further})" if further else str(value))
+        if facts:
+            texts += facts[method]
         cells = [ShownCell(f"`{method}`", mark=mark), *map(ShownCell, texts)]
         size = folder.encoder_sizes[base_name(encoder_of_method(method))]
         rows_by_size[size].append(ShownRow(cells, key=method))
