@@ -317,7 +317,7 @@ def _compare_rows(
             resampler = Resampler(runs, chosen.loader, progress, jobs)
             # The run's own differences replace the committed ones.
             earlier = {**committed.differences, **runs.differences}
-            differences = compare_shown(committed.claims, resampler, earlier)
+            differences = compare_shown(resampler, earlier)
             write_differences(runs.path, differences)
     except HarnessError as error:
         opt.note(f"harness: rows were not compared: {error}")

@@ -38,7 +38,6 @@ from harness.report.method_table import (
 )
 from harness.report.table import ShownTable, latex_float, terminal
 from harness.report.table import markdown as in_markdown
-from harness.results.differences import SIGNIFICANCE_LEVEL
 from harness.results.folder import ResultsFolder
 from harness.results.score_rows import folder_rows
 
@@ -240,9 +239,8 @@ def _say_test(
         missing |= dict.fromkeys(lacking)
         if lacking:
             untested_tasks.append(task)
-        sides = test.contrast.sides(folder.records, folder.registry)
-        means = [side.value.mean for side in sides]
-        differs = None if test.p_holm is None else test.p_holm <= SIGNIFICANCE_LEVEL
+        means = [side.value.mean for side in test.sides]
+        differs = None if test.p_holm is None else not test.is_tie
         facts.append(
             {
                 "task": task,

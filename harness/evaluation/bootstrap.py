@@ -1,6 +1,6 @@
-"""The paired bootstrap over test items and seeds: method against method.
+"""The paired bootstrap over test items and seeds: scores on resamples, and their difference.
 
-Both methods were measured on the same items. So both are scored on the same resamples of
+Two methods were measured on the same items. So both are scored on the same resamples of
 the items, and the differences of their scores are compared with 0. Where a method was
 measured with several seeds, each of them is scored on a resample, and their mean is
 drawn with `seed_weights`. (`harness.results.verdict` compares a published number with a
@@ -8,8 +8,7 @@ measured one, which is another question.)
 
 A resample is stored as counts: how often it holds each item. Weighted mid-ranks are then
 sums of counts over the items in one fixed order, so that no resample is sorted. They are
-whole numbers, so that rank scores are exact and do not depend on the blocks in which
-they are computed.
+whole numbers, so that rank scores are exact.
 
 Axis letters, in addition to those of `harness.core.types`: M methods, S seeds, R
 resamples, B resamples of one block.
@@ -19,17 +18,33 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Literal, NamedTuple
+import unicodedata
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal
 
 import numpy as np
 
-from harness.core.arrays import Bool, Float, Float64, Int64, UInt8
+from harness.core.arrays import Float, Float64, Int64, UInt8
 from harness.core.errors import ScoreError
-from harness.core.metrics import TIE_DIGITS, tie_rounded
+from harness.core.metrics import TIE_DIGITS
+from harness.core.metrics.edit_distance import token_distances
+from harness.core.pairs import Pairs
+from harness.core.scores import ScorePath
 
 ResampledMetric = Literal["spearman", "pearson", "accuracy", "auc"]
+
+# The scores that a resample can compute again, and the metric that computes each of them
+# from the similarities or predicted classes of the pairs.
+RESAMPLED: Mapping[ScorePath, ResampledMetric] = {
+    ("accuracy",): "accuracy",
+    ("auc",): "auc",
+    ("edit_distance",): "spearman",
+    ("gold_similarity",): "spearman",
+    ("spearman", "all"): "spearman",
+    ("spearman", "wmean"): "spearman",
+    ("pearson", "all"): "pearson",
+    ("pearson", "wmean"): "pearson",
+}
 
 COUNTS_IN_BLOCK = 2**17  # a block of 1 MB and its ranks fit into a core's cache
 
@@ -39,6 +54,27 @@ SMALLEST_SPREAD = 1e-9
 
 
 # Resamples
+
+
+def item_texts(pairs: Pairs) -> list[str]:
+    """The text of each item, by which items are drawn.
+
+    A pair has the same text in either order and in any text form, so tasks that share
+    pairs draw the same ones: STS-B took 1,007 of its 1,379 test pairs from STS12 to
+    STS16, and SST-2 most of its sentences from MR; raw and tokenised text differ in
+    spaces and punctuation.
+    """
+    texts = []
+    for sentences in zip(*pairs.columns, strict=True):
+        letters = sorted(_letters_and_digits(sentence) for sentence in sentences)
+        texts.append(" ".join(letters))
+    return texts
+
+
+def _letters_and_digits(text: str) -> str:
+    """The letters and digits of a text, without case."""
+    folded = unicodedata.normalize("NFKC", text).casefold()
+    return "".join(character for character in folded if character.isalnum())
 
 
 def draw_counts(
@@ -90,23 +126,19 @@ def seed_weights(
 # Two methods
 
 
-class PairedTest(NamedTuple):
-    """The 95 % interval of a difference in points, and the two-sided p of none."""
-
-    low: float
-    high: float
-    p: float
-
-
-def compare_resamples(
+def interval_and_p(
     a: Float64[np.ndarray, " R"], b: Float64[np.ndarray, " R"]
-) -> PairedTest:
+) -> tuple[float, float, float]:
     """The difference of a and b, the scores of two methods on the same resamples.
 
-    p is twice the smaller share of the resamples with a difference of at most 0, or of at
-    least 0. The observed items count as one more resample, so that p is never 0; for
-    equal methods it is 1. The interval is the percentile interval. Resamples in which a
-    score is undefined are left out: a constant column has no correlation.
+    Resamples in which a score is undefined are left out: a constant column has no
+    correlation.
+
+    Returns:
+        The ends of the 95 % percentile interval, and the two-sided p of no difference.
+        It is twice the smaller share of the resamples with a difference of at most 0, or
+        of at least 0. The observed items count as one more resample, so that p is never
+        0; for equal methods it is 1.
 
     Raises:
         ScoreError: There is no resample in which both scores are defined.
@@ -122,7 +154,7 @@ def compare_resamples(
     at_most_0, at_least_0 = (differences <= 0).sum(), (differences >= 0).sum()
     low, high = np.quantile(differences, [0.025, 0.975])
     p = min(1.0, 2 * (1 + min(at_most_0, at_least_0)) / (1 + n))
-    return PairedTest(low=float(low), high=float(high), p=float(p))
+    return float(low), float(high), float(p)
 
 
 # Scores on resamples
@@ -130,43 +162,31 @@ def compare_resamples(
 
 def bootstrap_scores(
     columns: Float[np.ndarray, "M P"],
-    gold: Float[np.ndarray, " P"],
-    group: Sequence[str],
+    pairs: Pairs,
+    path: ScorePath,
     counts: UInt8[np.ndarray, "P R"],
-    *,
-    metric: ResampledMetric = "spearman",
-    aggregate: Literal["all", "wmean"] = "all",
 ) -> Float64[np.ndarray, "M R"]:
     """The score, in points, of every method on every resample of the items.
 
-    A method's scores do not depend on the other methods.
+    A method's scores do not depend on the other methods. They are NaN where a score is
+    undefined. The mean over groups is weighted by the sizes of the groups, which are not
+    resampled.
 
     Args:
-        columns: The cosines of each method's pairs, or its predicted classes.
-        gold: The gold scores or classes.
-        group: The group of each item.
+        columns: The similarities of each method's pairs, or its predicted classes.
+        pairs: The items, with their gold and groups.
+        path: The path of the score in records, one of `RESAMPLED`.
         counts: How often each resample holds each item, from `draw_counts`.
-        metric: The metric.
-        aggregate: `all` scores all items together. `wmean` is the mean of the scores of
-            the groups, weighted by the sizes of the groups, which are not resampled.
-
-    Returns:
-        The scores; NaN where a score is undefined.
-
-    Raises:
-        ScoreError: A number is not finite.
     """
-    if not (np.isfinite(columns).all() and np.isfinite(gold).all()):
-        raise ScoreError("a cosine or gold to resample is not a finite number")
+    metric = RESAMPLED[path]
     columns = columns.astype(np.float64)
-    if metric == "spearman":  # equal pairs tie in ranks
-        columns = tie_rounded(columns)
-    if aggregate == "all":
+    gold = token_distances(pairs) if path == ("edit_distance",) else pairs.gold
+    if path[-1] != "wmean":
         return _scores_of_group(columns, gold, metric, counts)
-    labels = np.array(group)
+    groups = np.array(pairs.group)
     total = np.zeros((len(columns), counts.shape[1]))
-    for name in dict.fromkeys(group):
-        in_group = labels == name
+    for name in dict.fromkeys(pairs.group):
+        in_group = groups == name
         scores = _scores_of_group(
             columns[:, in_group], gold[in_group], metric, counts[in_group]
         )
@@ -180,139 +200,69 @@ def _scores_of_group(
     metric: ResampledMetric,
     counts: UInt8[np.ndarray, "P R"],
 ) -> Float64[np.ndarray, "M R"]:
-    """The score, in points, of every method on every resample of one group of items."""
-    if metric == "accuracy":
-        is_right = (columns == gold).astype(np.float64)
-        scores = [_accuracies(is_right, block) for block in _blocks(counts)]
-    elif metric == "auc":
-        ranked = [RankedColumn.from_values(column) for column in columns]
-        scores = [_areas(ranked, gold == 1, block) for block in _blocks(counts)]
-    else:
-        kind = StandardisedColumn if metric == "pearson" else RankedColumn
-        methods = [kind.from_values(column) for column in columns]
-        gold_column = kind.from_values(gold)
-        scores = [
-            _correlations(methods, gold_column, block) for block in _blocks(counts)
-        ]
-    return np.hstack(scores)
+    """The score, in points, of every method on every resample of one group of items.
 
-
-def _blocks(counts: UInt8[np.ndarray, "P R"]) -> Iterator[Int64[np.ndarray, "P B"]]:
-    """Blocks of resamples, each contiguous in memory.
-
-    NumPy sums a block's columns row by row, with the same result for any width but one:
-    a block of one column it sums pairwise. So no block has one column, unless there is
-    one resample.
+    x and y are a method's centred ranks or values and those of gold. Spearman's and
+    Pearson's correlation are their weighted correlation. The area under the ROC curve is
+    50 plus half the slope of x on y, in ranks: of two classes, y is the size of the other
+    class, and so the slope is the share of pairs won minus the share of pairs lost.
     """
+    is_right = (columns == gold).astype(np.float64)
+    centring = _centring_of_values if metric == "pearson" else _centring_of_ranks
+    centre_gold, *centrings = [centring(values) for values in (gold, *columns)]
     items, resamples = counts.shape
-    width = max(2, COUNTS_IN_BLOCK // items)
-    blocks = max(1, resamples // width)
-    for block in np.array_split(counts, blocks, axis=1):
-        yield np.ascontiguousarray(block, dtype=np.int64)
+    scores = np.empty((len(columns), resamples))
+    width = max(1, COUNTS_IN_BLOCK // items)
+    for start in range(0, resamples, width):
+        block = slice(start, start + width)
+        drawn = np.ascontiguousarray(counts[:, block], dtype=np.int64)
+        with np.errstate(invalid="ignore"):  # 0 / 0 where a score is undefined
+            if metric == "accuracy":
+                scores[:, block] = 100 * (is_right @ drawn) / drawn.sum(axis=0)
+                continue
+            y = centre_gold(drawn)
+            yy = (drawn * y * y).sum(axis=0)
+            for method, centre in enumerate(centrings):
+                x = centre(drawn)
+                weighted_x = drawn * x
+                xy = (weighted_x * y).sum(axis=0)
+                if metric == "auc":
+                    scores[method, block] = 50 + 50 * xy / yy
+                    continue
+                spread = np.sqrt((weighted_x * x).sum(axis=0)) * np.sqrt(yy)
+                spread[spread <= SMALLEST_SPREAD * items] = np.nan  # one is constant
+                scores[method, block] = 100 * np.clip(xy / spread, -1, 1)
+    return scores
 
 
-@dataclass(frozen=True)
-class RankedColumn:
-    """A column that is ranked anew in each resample.
+# From how often items are drawn in each resample of a block to the ranks or values of
+# their column, minus their weighted mean in the resample.
+Centring = Callable[[Int64[np.ndarray, "P B"]], Float[np.ndarray, "P B"]]
 
-    Attributes:
-        order: The items, the smallest value first.
-        smaller: For each item, how many items have a smaller value.
-        up_to: For each item, how many items have a smaller value or the same one.
-    """
 
-    order: Int64[np.ndarray, " P"]
-    smaller: Int64[np.ndarray, " P"]
-    up_to: Int64[np.ndarray, " P"]
+def _centring_of_ranks(values: Float[np.ndarray, " P"]) -> Centring:
+    """Gives the mid-ranks of a column in a block, doubled and centred: whole numbers."""
+    order = np.argsort(values, kind="stable")
+    in_order = values[order]
+    smaller = np.searchsorted(in_order, values)  # how many items have a smaller value,
+    up_to = np.searchsorted(in_order, values, "right")  # or the same one
 
-    @classmethod
-    def from_values(cls, values: Float[np.ndarray, " P"]) -> RankedColumn:
-        """The column of these values."""
-        order = np.argsort(values, kind="stable")
-        in_order = values[order]
-        return cls(
-            order=order,
-            smaller=np.searchsorted(in_order, values),
-            up_to=np.searchsorted(in_order, values, "right"),
-        )
-
-    def centred(self, counts: Int64[np.ndarray, "P B"]) -> Int64[np.ndarray, "P B"]:
-        """Mid-ranks, doubled and centred: whole numbers with (weighted) mean 0."""
+    def centre(drawn: Int64[np.ndarray, "P B"]) -> Int64[np.ndarray, "P B"]:
         # The number of draws of the first 0, 1, ... P items of the order.
-        drawn = np.zeros((len(self.order) + 1, counts.shape[1]), dtype=np.int64)
-        np.cumsum(counts[self.order], axis=0, out=drawn[1:])
-        return drawn[self.smaller] + drawn[self.up_to] - drawn[-1]
+        first = np.zeros((len(values) + 1, drawn.shape[1]), dtype=np.int64)
+        np.cumsum(drawn[order], axis=0, out=first[1:])
+        return first[smaller] + first[up_to] - first[-1]
+
+    return centre
 
 
-@dataclass(frozen=True)
-class StandardisedColumn:
-    """A column whose mean is subtracted anew in each resample.
+def _centring_of_values(values: Float[np.ndarray, " P"]) -> Centring:
+    """Gives the values of a column, standardised over all items and centred in a block."""
+    spread = values.std() or 1.0  # so that `SMALLEST_SPREAD` is a share of the spread
+    standardised = ((values - values.mean()) / spread).astype(np.float64)[:, None]
 
-    Its values are standardised, so that `SMALLEST_SPREAD` is a share of their spread.
-    """
+    def centre(drawn: Int64[np.ndarray, "P B"]) -> Float64[np.ndarray, "P B"]:
+        sizes = np.maximum(1, drawn.sum(axis=0))  # an empty resample has the mean 0
+        return standardised - (drawn * standardised).sum(axis=0) / sizes
 
-    values: Float64[np.ndarray, "P 1"]
-
-    @classmethod
-    def from_values(cls, values: Float[np.ndarray, " P"]) -> StandardisedColumn:
-        """The column of these values; those of a constant one are 0."""
-        spread = values.std() or 1.0
-        return cls(((values - values.mean()) / spread).astype(np.float64)[:, None])
-
-    def centred(self, counts: Int64[np.ndarray, "P B"]) -> Float64[np.ndarray, "P B"]:
-        """The values minus their (weighted) mean; an empty resample has the mean 0."""
-        sizes = np.maximum(1, counts.sum(axis=0))
-        return self.values - (counts * self.values).sum(axis=0) / sizes
-
-
-def _accuracies(
-    is_right: Float64[np.ndarray, "M P"], counts: Int64[np.ndarray, "P B"]
-) -> Float64[np.ndarray, "M B"]:
-    """The accuracy of each method on each resample, in points; NaN on an empty one."""
-    with np.errstate(invalid="ignore"):
-        return 100 * (is_right @ counts) / counts.sum(axis=0)
-
-
-def _areas(
-    methods: Sequence[RankedColumn],
-    is_positive: Bool[np.ndarray, " P"],
-    counts: Int64[np.ndarray, "P B"],
-) -> Float64[np.ndarray, "M B"]:
-    """The area under each method's ROC curve, in points; NaN without both classes.
-
-    It is the share of the pairs of a positive and a negative item in which the positive
-    item has the higher value; a pair with equal values counts half. With the doubled
-    ranks of the positive items, less those among themselves, these pairs are counted
-    twice.
-    """
-    positives = counts[is_positive]
-    pairs = positives.sum(axis=0) * (counts.sum(axis=0) - positives.sum(axis=0))
-    areas = []
-    for method in methods:
-        ranks = method.centred(counts)[is_positive]
-        won_twice = (positives * ranks).sum(axis=0) + pairs
-        with np.errstate(invalid="ignore"):
-            areas.append(50.0 * won_twice / pairs)
-    return np.stack(areas)
-
-
-def _correlations(
-    methods: Sequence[RankedColumn | StandardisedColumn],
-    gold: RankedColumn | StandardisedColumn,
-    counts: Int64[np.ndarray, "P B"],
-) -> Float64[np.ndarray, "M B"]:
-    """Weighted Pearson correlation of each method's centred values (or ranks) with the gold's.
-
-    In points; NaN where a column is constant. Sums run over items in file order (see
-    `_blocks`).
-    """
-    y = gold.centred(counts)
-    y_spread = np.sqrt((counts * y * y).sum(axis=0))
-    correlations = []
-    for method in methods:
-        x = method.centred(counts)
-        weighted_x = counts * x
-        spread = np.sqrt((weighted_x * x).sum(axis=0)) * y_spread
-        spread[spread <= SMALLEST_SPREAD * len(counts)] = np.nan
-        correlations.append((weighted_x * y).sum(axis=0) / spread)
-    return 100 * np.clip(np.stack(correlations), -1, 1)
+    return centre

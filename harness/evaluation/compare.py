@@ -2,16 +2,15 @@
 
 Both methods of a contrast are scored on the same resamples of a task's items
 (`harness.evaluation.bootstrap`), from the similarities that are stored with their
-records; seeds are resampled, too. This tests the claims of papers, neighbouring rows of
-the leaderboard, the columns of `harness table`, and the two methods of its `--test`.
+records; seeds are resampled, too. This tests the two methods of `harness table --test`,
+the columns of `harness table`, and the claims and neighbouring rows that pages show.
 
-Axis letters: M methods or cells, R resamples, P pairs.
+Axis letters: S seeds, R resamples, P pairs.
 """
 
 from __future__ import annotations
 
-import unicodedata
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -21,33 +20,32 @@ from harness.core.arrays import Float, Float64
 from harness.core.errors import DataError, UsageError
 from harness.core.hardware import base_name
 from harness.core.metrics import metric_of
-from harness.core.metrics.edit_distance import token_distances
 from harness.core.pairs import Pairs
 from harness.core.scores import ScorePath
 from harness.core.types import Progress, Task
 from harness.data.tasks.loader import TaskLoader
 from harness.evaluation.bootstrap import (
-    ResampledMetric,
+    RESAMPLED,
     bootstrap_scores,
-    compare_resamples,
     draw_counts,
     generator_of,
+    interval_and_p,
+    item_texts,
     seed_weights,
 )
 from harness.evaluation.processes import Jobs, results_of
-from harness.results.claims import Claims, claim_result
 from harness.results.differences import (
     ITEMS,
-    NO_INTERVAL,
     SEEDS_AND_ITEMS,
-    SIGNIFICANCE_LEVEL,
     WITHOUT_BOOTSTRAP,
     Contrast,
     Difference,
     Differences,
     TaskScore,
     corrected,
+    measured,
     neighbours,
+    with_test,
 )
 from harness.results.folder import ResultsFolder
 from harness.results.index import column_value, encoder_of_method, methods_by_encoder
@@ -57,22 +55,10 @@ from harness.results.scorings import COMPARED_SCORINGS, averages
 RESAMPLES = 10_000
 RESAMPLING_SEED = 0
 
-# The scores that a resample can compute again, and the metric that computes each of them
-# from the similarities or predicted classes of the pairs.
-RESAMPLED: Mapping[ScorePath, ResampledMetric] = {
-    ("accuracy",): "accuracy",
-    ("auc",): "auc",
-    ("edit_distance",): "spearman",
-    ("gold_similarity",): "spearman",
-    ("spearman", "all"): "spearman",
-    ("spearman", "wmean"): "spearman",
-    ("pearson", "all"): "pearson",
-    ("pearson", "wmean"): "pearson",
-}
-
-
-# The score of each cell on every resample.
-ScoresByCell = Mapping[Cell, Float64[np.ndarray, " R"]]
+# A method, and the seeds over which its mean is taken.
+Side = tuple[str, tuple[int, ...]]
+# The score of each side on every resample: its mean over the seeds, which are drawn, too.
+ScoresOnResamples = Mapping[Side, Float64[np.ndarray, " R"]]
 
 
 @dataclass(frozen=True)
@@ -91,13 +77,17 @@ class Resampler:
     progress: Progress = Progress()  # noqa: RUF009 - it holds nothing
     jobs: Jobs = 1
 
+    def measured(self, contrast: Contrast) -> Difference:
+        """The difference of a contrast by its records, without a test."""
+        return measured(contrast, self.results.records, self.results.registry)
+
     def fault(self, contrast: Contrast) -> str:
         """Why methods have no difference that could be tested; empty where they have one."""
         folder = self.results
         for task, path in contrast.scores:
             if task not in folder.registry.tasks or path not in RESAMPLED:
                 return f"{task}: wanted a score that resamples compute again, found {path[0]}"
-        sides = contrast.sides(folder.records, folder.registry)
+        sides = self.measured(contrast).sides
         by_method = dict(zip(contrast.methods, sides, strict=True))
         missing = [m for m, side in by_method.items() if side.value.mean is None]
         if not missing:
@@ -112,24 +102,16 @@ class Resampler:
     def lacking(self, contrast: Contrast) -> list[str]:
         """The methods of a contrast that lack the similarities of a cell."""
         return [
-            method
-            for method in contrast.methods
+            side[0]
+            for side in self._sides(contrast)
             if any(
-                self.results.similarities(cell) is None
-                for cells in self._cells(contrast, method).values()
-                for cell in cells
+                self._similarities(side, task) is None for task, _ in contrast.scores
             )
         ]
 
     def can_compare(self, contrast: Contrast) -> bool:
         """Whether resamples can compute the difference again."""
         return not self.fault(contrast) and not self.lacking(contrast)
-
-    def untested(self, contrast: Contrast) -> Difference:
-        """The difference of a contrast without a fault, without a test."""
-        first, second = contrast.sides(self.results.records, self.results.registry)
-        points = (first.value.mean or 0.0) - (second.value.mean or 0.0)
-        return Difference(contrast=contrast, points=points, by=NO_INTERVAL)
 
     def differences(self, phase: str, contrasts: Collection[Contrast]) -> Differences:
         """The difference of each contrast by the bootstrap; p is not corrected.
@@ -140,139 +122,99 @@ class Resampler:
         Raises:
             DataError: A record is of other pairs than the task's pairs of today.
         """
-        similarities: dict[TaskScore, dict[Cell, Float[np.ndarray, " P"]]] = {}
+        similarities: dict[TaskScore, dict[Side, Float[np.ndarray, "S P"]]] = {}
         for contrast in contrasts:
-            for method in contrast.methods:
-                for score, cells in self._cells(contrast, method).items():
-                    of_score = similarities.setdefault(score, {})
-                    for cell in cells:
-                        cosines = self.results.similarities(cell)
-                        if cosines is not None:  # else its method is `lacking`
-                            of_score[cell] = cosines
-        resampled = self._scores_on_resamples(phase, similarities)
+            for side in self._sides(contrast):
+                for score in contrast.scores:
+                    of_side = self._similarities(side, score[0])
+                    if of_side is not None:  # else its method is `lacking`
+                        similarities.setdefault(score, {})[side] = of_side
+        calls = [
+            partial(_score_resamples, score, self._pairs(score[0], of_sides), of_sides)
+            for score, of_sides in similarities.items()
+        ]
+        if calls:
+            self.progress.phase(phase, len(calls))
+        resampled: dict[TaskScore, ScoresOnResamples] = {}
+        for score, scores in results_of(calls, self.jobs):
+            self.progress.step(1)
+            resampled[score] = scores
         differences: dict[Contrast, Difference] = {}
         for contrast in contrasts:
             first, second = (
-                _mean_score(method, self._cells(contrast, method), resampled)
-                for method in contrast.methods
+                np.mean([resampled[score][side] for score in contrast.scores], axis=0)
+                for side in self._sides(contrast)
             )
-            low, high, p = compare_resamples(first, second)
-            sides = contrast.sides(self.results.records, self.results.registry)
-            by = SEEDS_AND_ITEMS if any(side.seeded for side in sides) else ITEMS
-            untested = self.untested(contrast)
-            differences[contrast] = replace(untested, low=low, high=high, p=p, by=by)
+            low, high, p = interval_and_p(first, second)
+            difference = self.measured(contrast)
+            is_seeded = any(side.seeded for side in difference.sides)
+            by = SEEDS_AND_ITEMS if is_seeded else ITEMS
+            differences[contrast] = replace(difference, low=low, high=high, p=p, by=by)
         return differences
 
-    def _cells(self, contrast: Contrast, method: str) -> dict[TaskScore, list[Cell]]:
-        """For each score, a method's cell of each seed that it has on all of the tasks."""
-        seeds_of_tasks = [
-            {record.seed for record in self.results.records.records(method, task)}
-            for task, _ in contrast.scores
-        ]
-        seeds = sorted(set.intersection(*seeds_of_tasks))
-        return {
-            score: [Cell(method, score[0], seed) for seed in seeds]
-            for score in contrast.scores
-        }
+    def _sides(self, contrast: Contrast) -> tuple[Side, ...]:
+        """Both methods, each with the seeds that it has on all of the tasks."""
+        sides = []
+        for method in contrast.methods:
+            seeds_of_tasks = [
+                {record.seed for record in self.results.records.records(method, task)}
+                for task, _ in contrast.scores
+            ]
+            sides.append((method, tuple(sorted(set.intersection(*seeds_of_tasks)))))
+        return tuple(sides)
 
-    def _scores_on_resamples(
-        self,
-        phase: str,
-        similarities: Mapping[TaskScore, Mapping[Cell, Float[np.ndarray, " P"]]],
-    ) -> Mapping[TaskScore, ScoresByCell]:
-        """Every score on every resample, of each cell whose similarities these are."""
-        if similarities:
-            self.progress.phase(phase, len(similarities))
-        loader = self.loader
-        if self.jobs != 1:
-            # The texts that a loader has read are not sent to other processes.
-            loader = TaskLoader(loader.places, loader.corpora)
-        calls = []
-        for (name, path), of_cells in similarities.items():
-            task = self.results.registry.tasks[name]
-            data = self.loader.texts(task).digests["data"]
-            for method in {cell.method for cell in of_cells}:
-                for record in self.results.records.records(method, name):
-                    if record.digests["data"] != data:
-                        raise DataError(
-                            f"{method} was scored on other pairs of {name} than it is "
-                            "compared on; run it again"
-                        )
-            calls.append(partial(_score_resamples, loader, task, path, of_cells))
-        scores_by_cell: dict[TaskScore, ScoresByCell] = {}
-        for score, scores in results_of(calls, self.jobs):
-            self.progress.step(1)
-            scores_by_cell[score] = scores
-        return scores_by_cell
+    def _similarities(self, side: Side, task: str) -> Float[np.ndarray, "S P"] | None:
+        """The similarities of the task's pairs, of each seed; None if those of one are missing."""
+        method, seeds = side
+        of_seeds = []
+        for seed in seeds:
+            similarities = self.results.similarities(Cell(method, task, seed))
+            if similarities is None:
+                return None
+            of_seeds.append(similarities)
+        return np.stack(of_seeds)
 
-
-def _mean_score(
-    method: str,
-    cells_of_score: Mapping[TaskScore, Sequence[Cell]],
-    resampled: Mapping[TaskScore, ScoresByCell],
-) -> Float64[np.ndarray, " R"]:
-    """The mean over scores and seeds of a method on every resample; seeds are drawn, too."""
-    by_seed = [  # a matrix of seeds and resamples for each score
-        np.stack([resampled[score][cell] for cell in cells])
-        for score, cells in cells_of_score.items()
-    ]
-    generator = generator_of(f"seeds of {method}", RESAMPLING_SEED)
-    weights = seed_weights(len(by_seed[0]), RESAMPLES, generator)
-    mean: Float64[np.ndarray, " R"] = (weights * np.mean(by_seed, axis=0)).sum(axis=0)
-    return mean
+    def _pairs(self, task: str, sides: Iterable[Side]) -> Pairs:
+        """The pairs of a task. Raises DataError if a method was scored on other ones."""
+        texts = self.loader.texts(self.results.registry.tasks[task])
+        for method, _ in sides:
+            for record in self.results.records.records(method, task):
+                if record.digests["data"] != texts.digests["data"]:
+                    raise DataError(
+                        f"{method} was scored on other pairs of {task} than it is "
+                        "compared on; run it again"
+                    )
+        return texts.pairs
 
 
 def _score_resamples(
-    loader: TaskLoader,
-    task: Task,
-    path: ScorePath,
-    similarities: Mapping[Cell, Float[np.ndarray, " P"]],
-) -> tuple[TaskScore, ScoresByCell]:
-    """A score of each cell on every resample of the task's items."""
-    pairs = loader.texts(task).pairs
-    scores = bootstrap_scores(
-        np.stack([*similarities.values()]),
-        token_distances(pairs) if path == ("edit_distance",) else pairs.gold,
-        pairs.group,
-        draw_counts(item_texts(pairs), RESAMPLES, RESAMPLING_SEED),
-        metric=RESAMPLED[path],
-        aggregate="wmean" if path[1:] == ("wmean",) else "all",
-    )
-    return (task.name, path), dict(zip(similarities, scores, strict=True))
-
-
-def item_texts(pairs: Pairs) -> list[str]:
-    """The text of each item, by which items are drawn.
-
-    A pair has the same text in either order and in any text form, so tasks that share
-    pairs draw the same ones: STS-B took 1,007 of its 1,379 test pairs from STS12 to
-    STS16, and SST-2 most of its sentences from MR; raw and tokenised text differ in
-    spaces and punctuation.
-    """
-    texts = []
-    for sentences in zip(*pairs.columns, strict=True):
-        letters = sorted(_letters_and_digits(sentence) for sentence in sentences)
-        texts.append(" ".join(letters))
-    return texts
-
-
-def _letters_and_digits(text: str) -> str:
-    """The letters and digits of a text, without case."""
-    folded = unicodedata.normalize("NFKC", text).casefold()
-    return "".join(character for character in folded if character.isalnum())
+    score: TaskScore,
+    pairs: Pairs,
+    similarities: Mapping[Side, Float[np.ndarray, "S P"]],
+) -> tuple[TaskScore, ScoresOnResamples]:
+    """A score of both sides on every resample of the task's items."""
+    counts = draw_counts(item_texts(pairs), RESAMPLES, RESAMPLING_SEED)
+    columns = np.concatenate([*similarities.values()])
+    scores = bootstrap_scores(columns, pairs, score[1], counts)
+    means = {}
+    for method, seeds in similarities:
+        of_seeds, scores = np.split(scores, [len(seeds)])
+        generator = generator_of(f"seeds of {method}", RESAMPLING_SEED)
+        weights = seed_weights(len(seeds), RESAMPLES, generator)
+        means[method, seeds] = (weights * of_seeds).sum(axis=0)
+    return score, means
 
 
 # The differences that pages show
 
 
 def shown_differences(
-    folder: ResultsFolder, claims: Claims | None, stored: Differences
+    folder: ResultsFolder, stored: Differences
 ) -> dict[Contrast, bool]:
     """The contrasts of claims and of neighbouring rows, and whether each lacks a bootstrap.
 
     Args:
-        folder: The records.
-        claims: The claims; None without any.
+        folder: The records and the claims.
         stored: The stored differences.
     """
     records = folder.records
@@ -283,23 +225,21 @@ def shown_differences(
             for contrast, points in neighbours(means, scoring).items():
                 known = stored.get(contrast)
                 is_open[contrast] = known is None or not known.is_of(points)
-    for claim in claims.resolved if claims else ():
-        result = claim_result(claim, records, folder.registry, stored)
-        for finding in result.all_findings:
-            difference = finding.difference
-            is_open[difference.contrast] = difference.by in WITHOUT_BOOTSTRAP
+    for claim in folder.claims.resolved if folder.claims else ():
+        for _, _, contrast in claim.parts:
+            difference = measured(contrast, records, folder.registry)
+            known = stored.get(contrast)
+            is_open[contrast] = with_test(difference, known).by in WITHOUT_BOOTSTRAP
     return is_open
 
 
-def compare_shown(
-    claims: Claims | None, resampler: Resampler, stored: Differences
-) -> Differences:
+def compare_shown(resampler: Resampler, stored: Differences) -> Differences:
     """The stored differences of what pages show, and new ones where these are no answer.
 
     There is no new one of scores that resamples cannot compute again, nor if the
     similarities of a method are not stored with its records, for each of its seeds.
     """
-    is_open = shown_differences(resampler.results, claims, stored)
+    is_open = shown_differences(resampler.results, stored)
     kept = {contrast: stored[contrast] for contrast in is_open if contrast in stored}
     to_compute = [
         contrast
@@ -352,7 +292,7 @@ def compare_methods(
         [contrast for contrast in contrasts if not resampler.lacking(contrast)],
     )
     return corrected(
-        [tests.get(contrast) or resampler.untested(contrast) for contrast in contrasts]
+        [tests.get(contrast) or resampler.measured(contrast) for contrast in contrasts]
     )
 
 
@@ -408,9 +348,6 @@ def ties_with_best(
     tests = resampler.differences("comparing methods", every)
     ties: dict[str, set[str]] = {}
     for name, of_column in contrasts.items():
-        ties[name] = {
-            test.contrast.second
-            for test in corrected([tests[contrast] for contrast in of_column])
-            if (test.p_holm or 0.0) > SIGNIFICANCE_LEVEL
-        }
+        of_best = corrected([tests[contrast] for contrast in of_column])
+        ties[name] = {test.contrast.second for test in of_best if test.is_tie}
     return ties

@@ -156,7 +156,7 @@ def promote(
             count += 1
     differences = {**committed.differences, **runs.differences}
     promoted = committed.reopen(committed.path)  # with the records of this run
-    shown = shown_differences(promoted, promoted.claims, differences)
+    shown = shown_differences(promoted, differences)
     kept = {
         contrast: differences[contrast] for contrast in shown if contrast in differences
     }

@@ -24,11 +24,7 @@ from harness.report.table import (
     ShownRow,
     ShownTable,
 )
-from harness.results.differences import (
-    ITEMS_OF_SEED_0,
-    SIGNIFICANCE_LEVEL,
-    differences_of_rows,
-)
+from harness.results.differences import ITEMS_OF_SEED_0, differences_of_rows
 from harness.results.encoder_sizes import EncoderSize
 from harness.results.folder import ResultsFolder
 from harness.results.index import Results, Value, average, encoder_of_method
@@ -98,9 +94,7 @@ def seven_tasks(
     stored = folder.differences if encoder else {}
     differences = differences_of_rows(averages, scoring, stored)
     tied = {
-        difference.contrast.second
-        for difference in differences
-        if (difference.p_holm or 0.0) > SIGNIFICANCE_LEVEL
+        difference.contrast.second for difference in differences if difference.is_tie
     }
     remark = NOT_COMPARED if encoder and len(averages) > 1 else ""
     if differences:

@@ -265,7 +265,7 @@ def _finding_row(finding: Finding) -> list[str]:
     return [
         finding.label,
         *printed,
-        *map(str, finding.sides),
+        *map(str, tested.sides),
         points,
         interval,
         p_holm,
@@ -289,9 +289,9 @@ def _notes(result: ClaimResult) -> list[str]:
         notes.append(entry.note)
     others = []
     for finding in result.all_findings:
-        other = finding.other_difference
-        if other is not None and finding.other_sides and other.points is not None:
-            better, worse = finding.other_sides
+        other = finding.other
+        if other is not None and other.points is not None:
+            better, worse = other.sides
             others.append(
                 f"{finding.label} {better} and {worse}, {signed(other.points)} "
                 f"({OUTCOME_WORDS[other.outcome]})"

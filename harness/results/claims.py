@@ -8,7 +8,7 @@ its findings (`ClaimResult`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -26,12 +26,16 @@ from harness.results.differences import (
     Outcome,
     TaskScore,
     corrected,
-    measured_difference,
+    measured,
+    with_test,
 )
-from harness.results.index import CellName, Results, SeedScores, encoder_of_method
+from harness.results.index import CellName, Results, encoder_of_method
 from harness.results.published import PUBLISHED_SCORES, Column, Row, Table, score_path
 
 AVERAGE = "Avg."
+
+# The printed numbers of two rows, in points, the row that is claimed to be better first.
+Printed = tuple[float, float]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,12 +107,28 @@ class Claim:
         """Whether the paper prints numbers for it, and not words alone."""
         return bool(self.rows[0].values)
 
-    def published(self, column: Column) -> tuple[float, float] | None:
-        """The printed numbers of both rows, in points; None for a claim in words."""
-        if not self.is_printed:
-            return None
-        better, worse = (self.table.score(row, column) for row in self.rows)
-        return better, worse
+    @property
+    def parts(self) -> Iterator[tuple[str, Printed | None, Contrast]]:
+        """The heading, the printed numbers and the contrast of each column.
+
+        The average comes last, where all of several columns have one metric. Raises
+        DataError for a row that prints no number in a column.
+        """
+        scores, printed = [], []
+        for column in self.columns:
+            score = score_of_column(self.table, column)
+            numbers = None
+            if self.is_printed:
+                better, worse = (self.table.score(row, column) for row in self.rows)
+                numbers = (better, worse)
+                printed.append(numbers)
+            scores.append(score)
+            yield column.label, numbers, Contrast(*self.methods, (score,))
+        if len(scores) > 1 and len({path[0] for _, path in scores}) == 1:
+            means = None
+            if printed:
+                means = (fmean(a for a, _ in printed), fmean(b for _, b in printed))
+            yield AVERAGE, means, Contrast(*self.methods, tuple(scores))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,8 +183,7 @@ class Claims:
                 methods=methods,
                 columns=tuple(columns[name] for name in entry.columns or columns),
             )
-            for column in claim.columns:
-                claim.published(column)  # raises for a row without a number in it
+            list(claim.parts)  # raises for a row without a number in a column
         except LookupError as error:
             raise ValueError(
                 f"claim {entry.id}: {error} is no such table, row or column"
@@ -216,25 +235,21 @@ class Finding:
         label: The heading of the column, or `Avg.`.
         published: The two printed numbers in points, the row that is claimed to be
             better first; None for a claim in words alone.
-        sides: The measured scores of both methods, in the same order.
-        difference: Their difference and its test.
-        other_sides: The scores with the other floor of narrow coordinates, where a flow
+        difference: The difference of the measured scores of both methods, tested.
+        other: The difference with the other floor of narrow coordinates, where a flow
             was measured with both.
-        other_difference: The difference of these.
     """
 
     label: str
-    published: tuple[float, float] | None
-    sides: tuple[SeedScores, SeedScores]
+    published: Printed | None
     difference: Difference
-    other_sides: tuple[SeedScores, SeedScores] | None = None
-    other_difference: Difference | None = None
+    other: Difference | None = None
 
     @property
     def outcome(self) -> Outcome:
         """Whether the first method is higher or lower; undecided if two floors disagree."""
-        outcome, other = self.difference.outcome, self.other_difference
-        if other is not None and other.outcome != outcome:
+        outcome = self.difference.outcome
+        if self.other is not None and self.other.outcome != outcome:
             return Outcome.UNDECIDED
         return outcome
 
@@ -258,7 +273,7 @@ class ClaimResult:
 
     claim: Claim
     findings: tuple[Finding, ...]
-    average: Finding | None
+    average: tuple[Finding, ...] = ()
 
     @property
     def outcomes(self) -> list[Outcome]:
@@ -301,7 +316,7 @@ class ClaimResult:
     @property
     def all_findings(self) -> tuple[Finding, ...]:
         """The findings, with the average last where there is one."""
-        return self.findings if self.average is None else (*self.findings, self.average)
+        return (*self.findings, *self.average)
 
     @property
     def cells(self) -> tuple[CellName, ...]:
@@ -333,52 +348,32 @@ def claim_result(
         stored: The stored differences.
         floors: Scores of flows with the other floor.
     """
-
-    def finding(
-        label: str, published: tuple[float, float] | None, *scores: TaskScore
-    ) -> Finding:
-        contrast = Contrast(*claim.methods, scores)
-        sides = contrast.sides(results, registry)
-        tested = Finding(
+    findings = []
+    for label, published, contrast in claim.parts:
+        difference = measured(contrast, results, registry)
+        other = measured(contrast, results, registry, floors)
+        finding = Finding(
             label=label,
             published=published,
-            sides=sides,
-            difference=measured_difference(contrast, *sides, stored.get(contrast)),
+            difference=with_test(difference, stored.get(contrast)),
+            other=None if other == difference else with_test(other),
         )
-        other_sides = contrast.sides(results, registry, floors)
-        if other_sides == sides:
-            return tested
-        other = measured_difference(contrast, *other_sides)
-        return replace(tested, other_sides=other_sides, other_difference=other)
-
-    scores = [score_of_column(claim.table, column) for column in claim.columns]
-    findings = [
-        finding(column.label, claim.published(column), score)
-        for column, score in zip(claim.columns, scores, strict=True)
-    ]
-    average = None
-    if len(findings) > 1 and len({path[0] for _, path in scores}) == 1:
-        printed = [pair for pair in map(claim.published, claim.columns) if pair]
-        means = None
-        if printed:
-            means = (fmean(a for a, _ in printed), fmean(b for _, b in printed))
-        [average] = _corrected([finding(AVERAGE, means, *scores)])
+        findings.append(finding)
+    tasks = len(claim.columns)
     return ClaimResult(
-        claim=claim, findings=tuple(_corrected(findings)), average=average
+        claim=claim,
+        findings=_corrected(findings[:tasks]),
+        average=_corrected(findings[tasks:]),
     )
 
 
-def _corrected(findings: Sequence[Finding]) -> list[Finding]:
+def _corrected(findings: Sequence[Finding]) -> tuple[Finding, ...]:
     """Findings with the p of their differences corrected for all of them, with each floor."""
-    tested = corrected([finding.difference for finding in findings])
-    others = corrected(
-        [finding.other_difference or finding.difference for finding in findings]
-    )
-    return [
-        replace(
-            finding,
-            difference=difference,
-            other_difference=other if finding.other_difference else None,
+    differences = corrected([finding.difference for finding in findings])
+    others = corrected([finding.other or finding.difference for finding in findings])
+    return tuple(
+        replace(finding, difference=difference, other=finding.other and other)
+        for finding, difference, other in zip(
+            findings, differences, others, strict=True
         )
-        for finding, difference, other in zip(findings, tested, others, strict=True)
-    ]
+    )

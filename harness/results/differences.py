@@ -12,13 +12,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from itertools import pairwise, product
 from pathlib import Path
 from statistics import NormalDist
-
-import numpy as np
 
 from harness.core.json_text import write_json
 from harness.core.scores import ScorePath
@@ -82,22 +80,6 @@ class Contrast:
         """Method and task of each measured cell that it compares."""
         return tuple(product(self.methods, [task for task, _ in self.scores]))
 
-    def sides(
-        self, results: Results, registry: Registry, floors: Floors = NO_FLOORS
-    ) -> tuple[SeedScores, SeedScores]:
-        """The scores of both methods by seed, those of other floors where there are any."""
-        first, second = (
-            mean_over_tasks(
-                [
-                    floors.get((method, task, path))
-                    or seed_scores(method, task, path, results, registry)
-                    for task, path in self.scores
-                ]
-            )
-            for method in self.methods
-        )
-        return first, second
-
 
 class Outcome(StrEnum):
     """Whether the first of two methods is higher or lower than the second."""
@@ -120,7 +102,9 @@ class Difference:
         p: The two-sided p of no difference; None without a test.
         by: What was resampled, or why there is no test; empty where a method was not
             measured.
-        p_holm: p corrected for the tests that answer the same question.
+        sides: The scores of both methods by seed. They are not stored.
+        p_holm: p corrected for the tests that answer the same question, which are not
+            stored either.
     """
 
     contrast: Contrast
@@ -129,6 +113,7 @@ class Difference:
     high: float | None = None
     p: float | None = None
     by: str = ""
+    sides: tuple[SeedScores, ...] = field(default=(), repr=False)
     p_holm: float | None = None
 
     @property
@@ -136,55 +121,76 @@ class Difference:
         """Whether the first method is higher or lower, by the corrected p."""
         if not self.by:
             return Outcome.NOT_MEASURED
-        is_certain = self.p_holm is not None and self.p_holm <= SIGNIFICANCE_LEVEL
-        if not is_certain or not self.points:
+        if self.p_holm is None or self.is_tie or not self.points:
             return Outcome.UNDECIDED
         return Outcome.HIGHER if self.points > 0 else Outcome.LOWER
+
+    @property
+    def is_tie(self) -> bool:
+        """Whether it was tested, and the corrected p does not tell the methods apart."""
+        return self.p_holm is not None and self.p_holm > SIGNIFICANCE_LEVEL
 
     def is_of(self, points: float) -> bool:
         """Whether it was tested for this difference, in points."""
         return self.points is not None and abs(points - self.points) <= SAME_DIFFERENCE
 
 
-def measured_difference(
-    contrast: Contrast,
-    first: SeedScores,
-    second: SeedScores,
-    stored: Difference | None = None,
+def measured(
+    contrast: Contrast, results: Results, registry: Registry, floors: Floors = NO_FLOORS
 ) -> Difference:
-    """The difference of measured scores, by one test.
-
-    The stored difference is taken if it is of these scores. Otherwise, if a side has
-    seeds, Welch's test over the seeds is made, which does not take the choice of items
-    into account. Otherwise there is no test.
+    """The difference of the scores of two methods in records, without a test.
 
     Args:
         contrast: The methods and scores.
-        first: The scores of the first method by seed.
-        second: The scores of the second method by seed.
-        stored: The stored difference of the contrast; None without one.
+        results: The records.
+        registry: Methods by name.
+        floors: The scores that are taken in place of the records'.
     """
-    if not first.scores or not second.scores:
-        return Difference(contrast=contrast)
-    first_mean, second_mean = first.value.mean, second.value.mean
-    if first_mean is None or second_mean is None:
-        return Difference(contrast=contrast, by=CellState.UNDEFINED)
-    points = round(first_mean - second_mean, 9)
-    untested = Difference(contrast=contrast, points=points, by=NO_INTERVAL)
-    seeded_sides = [side for side in (first, second) if side.seeded]
+    sides = []
+    for method in contrast.methods:
+        of_tasks = [
+            floors.get((method, task, path))
+            or seed_scores(method, task, path, results, registry)
+            for task, path in contrast.scores
+        ]
+        sides.append(mean_over_tasks(of_tasks))
+    untested = Difference(contrast=contrast, sides=tuple(sides))
+    if not all(side.scores for side in sides):
+        return untested
+    first, second = (side.value.mean for side in sides)
+    if first is None or second is None:
+        return replace(untested, by=CellState.UNDEFINED)
+    return replace(untested, points=round(first - second, 9), by=NO_INTERVAL)
+
+
+def with_test(difference: Difference, stored: Difference | None = None) -> Difference:
+    """A measured difference with its test.
+
+    The stored test is taken if it is of these scores. Otherwise, if a side has seeds,
+    Welch's test over the seeds is made, which does not take the choice of items into
+    account. Otherwise there is no test.
+
+    Args:
+        difference: The difference of records.
+        stored: The stored difference of the same contrast; None without one.
+    """
+    points = difference.points
+    if points is None:
+        return difference
+    seeded_sides = [side for side in difference.sides if side.seeded]
     if any(len(side.scores) < TOLERANCES.seeds for side in seeded_sides):
-        return replace(untested, by=CellState.TOO_FEW_SEEDS)
+        return replace(difference, by=CellState.TOO_FEW_SEEDS)
     if stored is not None and stored.points is not None:
         allowed_move = SAME_DIFFERENCE_REFITTED if seeded_sides else SAME_DIFFERENCE
         if abs(points - stored.points) <= allowed_move:
-            return _moved_to(points, stored)
+            return replace(_moved_to(points, stored), sides=difference.sides)
     if not seeded_sides:
-        return untested
+        return difference
     # A side without seeds does not vary, and is left out.
     samples = [(side.value.sd or 0.0, len(side.scores)) for side in seeded_sides]
     welch = welch_test(points, *samples)
     return replace(
-        untested,
+        difference,
         low=points - welch.half,
         high=points + welch.half,
         p=welch.p,
@@ -227,13 +233,14 @@ def holm(p_values: Sequence[float]) -> list[float]:
     value is at least as large as the adjusted value of each smaller p, and at most 1. It
     is compared with the level of the test.
     """
-    p = np.asarray(p_values, dtype=np.float64)
-    order = np.argsort(p, kind="stable")
-    factors = np.arange(len(p), 0, -1)
-    stepped = np.minimum(1.0, p[order] * factors)
-    adjusted = np.empty_like(p)
-    adjusted[order] = np.maximum.accumulate(stepped)
-    return adjusted.tolist()
+    adjusted = [0.0] * len(p_values)
+    largest = 0.0
+    for rank, place in enumerate(
+        sorted(range(len(p_values)), key=p_values.__getitem__)
+    ):
+        largest = max(largest, min(1.0, p_values[place] * (len(p_values) - rank)))
+        adjusted[place] = largest
+    return adjusted
 
 
 # Neighbouring rows of a table
@@ -292,6 +299,7 @@ def write_differences(results: Path, differences: Differences) -> None:
     rows = []
     for contrast in sorted(differences, key=repr):
         row = asdict(differences[contrast])
+        del row["sides"]  # are in the records
         del row["p_holm"]  # belongs to the question that is asked
         rounded = {name: round(row[name], 4) for name in ("points", "low", "high")}
         rows.append({**row, **rounded})

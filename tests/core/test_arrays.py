@@ -3,7 +3,7 @@ import pytest
 from jaxtyping import TypeCheckError
 
 from harness.core.arrays import read_only, read_only_view
-from harness.evaluation.bootstrap import compare_resamples
+from harness.evaluation.bootstrap import interval_and_p
 from harness.transforms.affine import Affine
 
 # What loads every module that annotates a shape, short of those that import torch.
@@ -12,7 +12,7 @@ from harness.transforms.affine import Affine
 def test_shapes_are_checked_while_tests_run():
     affine = Affine(np.zeros(2), np.eye(2), rank=2)
     with pytest.raises(TypeCheckError):
-        compare_resamples(np.zeros(3), np.zeros(4))
+        interval_and_p(np.zeros(3), np.zeros(4))
     with pytest.raises(TypeCheckError):
         affine(np.zeros(2))
     with pytest.raises(TypeCheckError):

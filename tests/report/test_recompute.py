@@ -185,7 +185,7 @@ def test_a_claim_is_decided_by_its_corrected_tests_on_most_of_its_tasks():
             assert test.p_holm == pytest.approx(holm[test.p], abs=1e-12)
             sign = Outcome.HIGHER if points > 0 else Outcome.LOWER
             due = sign if holm[test.p] <= 0.05 else Outcome.UNDECIDED
-            other = finding.other_difference
+            other = finding.other
             if other is None or other.outcome == due:
                 assert finding.outcome == due
         for outcome in (Outcome.HIGHER, Outcome.LOWER):

@@ -30,7 +30,8 @@ from harness.results.differences import (
     Contrast,
     Difference,
     Outcome,
-    measured_difference,
+    measured,
+    with_test,
 )
 from harness.results.encoder_sizes import EncoderSize, sizes_of_encoders
 from harness.results.folder import ResultsFolder
@@ -171,7 +172,7 @@ def test_a_record_of_other_settings_is_a_hole(claim):
     first = result_of(claim, records_on_seven_tasks("fake.mean", 90.0), older).findings[
         0
     ]
-    assert str(first.sides[1]) == "stale"
+    assert str(first.difference.sides[1]) == "stale"
     assert first.difference.outcome is Outcome.NOT_MEASURED
 
 
@@ -180,11 +181,13 @@ def test_a_record_of_other_settings_is_a_hole(claim):
 )
 def test_a_seeded_method_of_one_seed_decides_nothing(method):
     """By its post-processor, or by its encoder, which is trained once a seed."""
-    measured = records(method, "sts12", 90.0, written=REGISTRY.parse(method).identity)
-    contrast = Contrast(method, method, (("sts12", WMEAN),))
-    side, _ = contrast.sides(results_of(*measured), REGISTRY)
-    assert str(side) == "90.00 (k=1)"
-    found = measured_difference(contrast, side, SeedScores({0: 10.0}))
+    scores = records(method, "sts12", 90.0, written=REGISTRY.parse(method).identity)
+    other = records(
+        "fake.cls", "sts12", 10.0, written=REGISTRY.parse("fake.cls").identity
+    )
+    contrast = Contrast(method, "fake.cls", (("sts12", WMEAN),))
+    found = with_test(measured(contrast, results_of(*scores, *other), REGISTRY))
+    assert str(found.sides[0]) == "90.00 (k=1)"
     assert found.by == "too few seeds"
 
 
@@ -284,7 +287,7 @@ def test_a_task_and_an_average_have_their_stored_difference(
         contrast=contrast, points=1.0, low=-0.5, high=2.5, p=0.2, by=ITEMS
     )
     result = result_of(claim, *every, stored={contrast: known})
-    of_contrast = result.findings[0] if count == 1 else result.average
+    [of_contrast] = result.findings[:1] if count == 1 else result.average
     found = of_contrast.difference
     assert ((found.low, found.high), found.by) == (
         interval or (None, None),
@@ -416,5 +419,5 @@ def test_a_claim_that_only_seeds_decide_is_named_as_such(claim, outcome, bases, 
         )
         for finding, by in zip(result.findings, bases, strict=True)
     )
-    decided = replace(result, findings=findings, average=None)
+    decided = replace(result, findings=findings, average=())
     assert (decided.outcome, decided.rests_on_seeds_alone) == (outcome, rests)

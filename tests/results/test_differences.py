@@ -4,6 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from fakes import FakeConfig
+from fakes import registry as fake_registry
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
@@ -20,15 +22,17 @@ from harness.results.differences import (
     differences_file,
     differences_of_rows,
     holm,
-    measured_difference,
+    measured,
     read_differences,
+    with_test,
     write_differences,
 )
-from harness.results.index import SeedScores, mean_over_tasks
+from harness.results.index import Results, SeedScores, mean_over_tasks
 from harness.results.scorings import SIMCSE
 from harness.results.verdict import welch_half_width
 
 PAIR = Contrast("some", "other", (("toy", ("spearman", "all")),))
+REGISTRY = fake_registry(FakeConfig())
 
 
 def one(score: float | None) -> SeedScores:
@@ -41,7 +45,12 @@ def seeds(*scores: float | None) -> SeedScores:
 
 def difference(first: SeedScores, second: SeedScores, stored=None) -> Difference:
     """The difference as the only test of its question."""
-    [found] = corrected([measured_difference(PAIR, first, second, stored)])
+    [(task, path)] = PAIR.scores
+    sides = {("some", task, path): first, ("other", task, path): second}
+    [found] = corrected(
+        [with_test(measured(PAIR, Results({}), REGISTRY, sides), stored)]
+    )
+    assert found.sides == (first, second)
     return found
 
 
