@@ -28,11 +28,11 @@ def wikipedia(data_dir):
     return (tuple(islice(corpus.sentences(data_dir), BATCH * BATCHES)),)
 
 
-def our_steps(folder, cache, columns, size, precision):
+def our_steps(folder, columns, size, precision):
     """Train by the harness; yields the loss of each step."""
     setup = Setup(head="none", max_length=LENGTH, precision=precision)
     settings = Contrastive(setup, size)
-    encoder = SentenceEncoder("bench", folder, cache, settings.setup, seed=0)
+    encoder = SentenceEncoder("bench", folder, settings.setup, seed=0)
     task = ContrastiveTraining(settings, encoder, columns, seed=0)
     task.batches = lambda step: np.arange(size) + step % BATCHES * size
     run = TrainingRun(task, Schedule(10**6, RATE, decay=0.0), CheckpointPolicy())
@@ -73,7 +73,7 @@ def compare(
 ):
     size = BATCH if side_by_side.on else FEW
     columns = tuple(column[: size * BATCHES] for column in columns)
-    ours = our_steps(folder, cache, columns, size, precision)
+    ours = our_steps(folder, columns, size, precision)
     theirs = their_steps(folder, columns, size, precision)
     with seeded(0):
         # Warm, and the same task: both losses are those of one objective on one batch,

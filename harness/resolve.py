@@ -20,8 +20,7 @@ from harness.core.interfaces import EncoderConfig, Hub
 from harness.core.types import METHOD_GRAMMAR, Method, MethodId
 from harness.data.places import Places
 from harness.data.tasks.own_pairs import task_of_file
-from harness.encoders.checkpoint import MODULES_FILE
-from harness.encoders.checkpoint_settings import require_nothing_unapplied
+from harness.encoders.checkpoint import MODULES_FILE, require_nothing_unapplied
 from harness.encoders.elmo import ElmoConfig, is_elmo_folder
 from harness.encoders.function import FunctionConfig
 from harness.encoders.modules import default_pooling

@@ -22,8 +22,8 @@ import typer
 
 from harness.cli import options as opt
 from harness.data.places import Places
-from harness.encoders.checkpoint import transformer_folder
-from harness.encoders.checkpoint_settings import read_settings
+from harness.encoders.checkpoint import read_settings
+from harness.encoders.modules import transformer_folder
 from harness.registry import load_registry, look_up
 from harness.transforms.pooling import POOLINGS
 
@@ -173,7 +173,6 @@ class Recipe(ABC):
         return SentenceEncoder(
             name=self.start_name,
             folder=self.start_folder,
-            cache=self.places.cache,
             setup=settings.setup,
             seed=self.seed,
         )
@@ -193,9 +192,7 @@ class Recipe(ABC):
         encoder = self.open_encoder(settings)
         mlm_head = None
         if settings.masked_words:
-            mlm_head = open_mlm_head(
-                self.start_name, self.start_folder, self.places.cache, encoder
-            )
+            mlm_head = open_mlm_head(self.start_name, self.start_folder, encoder)
         return ContrastiveTraining(
             settings, encoder, columns, seed=self.seed, masked=mlm_head
         )

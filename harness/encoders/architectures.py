@@ -24,11 +24,6 @@ REFUSED_ARCHITECTURES: Mapping[str, str] = {
     "reformer": "its attention is drawn at random for each pass; take another encoder",
 }
 
-# BigBird's attention over all tokens. Its model switches to it from blocks that are drawn
-# at random as soon as it reads a short text, and stays with it.
-FULL_ATTENTION = "original_full"
-
-
 # The model types whose tokenizers put the summary token first, of those that are most
 # frequent. Others may put it last, as XLNet does, or have none, as causal models.
 CLS_FIRST = frozenset(

@@ -7,6 +7,7 @@ backwards. Their gates are in TensorFlow's order: input, new memory, forget, out
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -35,7 +36,7 @@ def character_ids(word: str, length: int) -> list[int]:
 
 
 class LanguageModel:
-    """The means of all layers over the words of texts, whose longest comes first.
+    """The means of all layers over the words of texts, all of one length.
 
     Layer 0 has no context: the vector of a word's characters, twice. The others have the
     states of the forward and of the backward LSTM.
@@ -55,9 +56,9 @@ class LanguageModel:
         self.weights = {name: torch.from_numpy(a) for name, a in arrays.items()}
         self.letters = int(characters["max_characters_per_token"])
         self.activation = ACTIVATIONS[characters["activation"]]
-        # The largest absolute values of a memory and of a state; 0 is no limit.
-        self.cell_clip = float(lstm["cell_clip"] or 0)
-        self.state_clip = float(lstm["proj_clip"] or 0)
+        # The largest absolute values of a memory and of a state; 0 in a file is no limit.
+        self.cell_clip = float(lstm["cell_clip"] or math.inf)
+        self.state_clip = float(lstm["proj_clip"] or math.inf)
 
     def numbered(self, name: str, part: str = "") -> list[str]:
         """The names of layers of a kind, which the weights number from 0 on."""
@@ -69,53 +70,40 @@ class LanguageModel:
     @torch.inference_mode()
     def __call__(self, texts: Sequence[Sequence[str]]) -> Float32[np.ndarray, "N L D"]:
         layers = self.states([["<S>", *words, "</S>"] for words in texts])
-        means = []
-        for text, words in enumerate(texts):
-            means.append(layers[text, :, 1 : len(words) + 1].mean(dim=1))
-        return torch.stack(means).numpy()
+        return layers[:, :, 1:-1].mean(dim=2).numpy()
 
     def states(self, sentences: Sequence[Sequence[str]]) -> Float[Tensor, "N L T D"]:
         """The states of every word in every layer, boundaries included."""
-        lengths = [len(words) for words in sentences]
         x = self.without_context(sentences)
-        # The place of each word when its sentence, without the padding, is reversed.
-        reversal = torch.arange(lengths[0]).repeat(len(lengths), 1)
-        for row, length in enumerate(lengths):
-            reversal[row, :length] = torch.arange(length - 1, -1, -1)
-        rows = torch.arange(len(lengths))[:, None]
         forward = x
-        backward = x[rows, reversal]
+        backward = x.flip(1)  # the words in reverse
         layers = [torch.cat([x, x], dim=2)]
         stacks = [
             self.numbered(f"RNN_{direction}/RNN/MultiRNNCell/Cell", "/LSTMCell/W_0")
             for direction in (0, 1)
         ]
         for forward_cell, backward_cell in zip(*stacks, strict=True):
-            next_forward = self.lstm(f"{forward_cell}/LSTMCell", forward, lengths)
-            next_backward = self.lstm(f"{backward_cell}/LSTMCell", backward, lengths)
+            next_forward = self.lstm(f"{forward_cell}/LSTMCell", forward)
+            next_backward = self.lstm(f"{backward_cell}/LSTMCell", backward)
             if len(layers) > 1:  # the residual connection
                 next_forward = next_forward + forward
                 next_backward = next_backward + backward
             forward = next_forward
             backward = next_backward
-            layers.append(torch.cat([forward, backward[rows, reversal]], dim=2))
+            layers.append(torch.cat([forward, backward.flip(1)], dim=2))
         return torch.stack(layers, dim=1)
 
     def without_context(
         self, sentences: Sequence[Sequence[str]]
     ) -> Float[Tensor, "N T P"]:
         """The vectors of words from their characters alone; each distinct word is read once."""
-        row_of: dict[str, int] = {}
-        for words in sentences:
-            for word in words:
-                row_of.setdefault(word, len(row_of))
-        ids = torch.tensor([character_ids(word, self.letters) for word in row_of])
+        words = sorted({word for sentence in sentences for word in sentence})
+        row_of = {word: row for row, word in enumerate(words)}
+        ids = torch.tensor([character_ids(word, self.letters) for word in words])
         blocks = torch.split(ids, CONVOLVED_WORDS)
         vectors = torch.cat([self.of_characters(block) for block in blocks])
-        rows = torch.zeros(len(sentences), len(sentences[0]), dtype=torch.long)
-        for number, words in enumerate(sentences):
-            rows[number, : len(words)] = torch.tensor([row_of[word] for word in words])
-        return vectors[rows]
+        rows = [[row_of[word] for word in sentence] for sentence in sentences]
+        return vectors[torch.tensor(rows)]
 
     def of_characters(self, ids: Tensor) -> Float[Tensor, "W P"]:
         """The vectors of words, given the ids of their characters.
@@ -137,32 +125,23 @@ class LanguageModel:
             x = carry * new + (1 - carry) * x
         return x @ w["CNN_proj/W_proj"] + w["CNN_proj/b_proj"]
 
-    def lstm(
-        self, name: str, x: Float[Tensor, "N T P"], lengths: Sequence[int]
-    ) -> Float[Tensor, "N T P"]:
-        """The projected states of an LSTM; zeros after the end of a sentence."""
+    def lstm(self, name: str, x: Float[Tensor, "N T P"]) -> Float[Tensor, "N T P"]:
+        """The projected states of an LSTM."""
         kernel = self.weights[f"{name}/W_0"]
         projection = self.weights[f"{name}/W_P_0"]
         input_size = x.shape[2]
         from_inputs = x @ kernel[:input_size] + self.weights[f"{name}/B"]
         state_kernel = kernel[input_size:]
-        states = torch.zeros_like(x)
         state = x.new_zeros(len(x), projection.shape[1])
         memory = x.new_zeros(len(x), projection.shape[0])
-        for step in range(x.shape[1]):
-            # Sentences that have a word here come first.
-            count = sum(length > step for length in lengths)
-            gates = from_inputs[:count, step] + state[:count] @ state_kernel
+        states = []
+        for gates_of_word in from_inputs.unbind(dim=1):
+            gates = gates_of_word + state @ state_kernel
             admit, new, forget, emit = gates.chunk(4, dim=1)
-            kept = torch.sigmoid(forget + FORGET_BIAS) * memory[:count]
-            memory = kept + torch.sigmoid(admit) * torch.tanh(new)
-            memory = clipped(memory, self.cell_clip)
+            memory = torch.sigmoid(forget + FORGET_BIAS) * memory
+            memory = memory + torch.sigmoid(admit) * torch.tanh(new)
+            memory = memory.clamp(-self.cell_clip, self.cell_clip)
             state = (torch.sigmoid(emit) * torch.tanh(memory)) @ projection
-            state = clipped(state, self.state_clip)
-            states[:count, step] = state
-        return states
-
-
-def clipped(x: Float[Tensor, "N K"], limit: float) -> Float[Tensor, "N K"]:
-    """The numbers of x, cut at the limit on both sides; 0 is no limit."""
-    return x.clamp(-limit, limit) if limit else x
+            state = state.clamp(-self.state_clip, self.state_clip)
+            states.append(state)
+        return torch.stack(states, dim=1)

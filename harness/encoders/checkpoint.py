@@ -1,28 +1,24 @@
-"""The files of a checkpoint folder: which hold weights and tokenizer, and their digests.
+"""The files of a checkpoint folder: its settings, its weights and tokenizer, and their digests.
 
 Weights are `model.safetensors`, its shards with their index, or a `pytorch_model.bin`;
-`weights.py` reads their tensors, `checkpoint_settings.py` the JSON files. A folder of
-sentence-transformers lists modules in `modules.json`: the first one is the checkpoint,
-in the folder itself or in one below it. Importing this module does not import torch.
+`weights.py` reads their tensors. A folder may hold what other programs apply and the
+harness does not: adapters, quantised weights, code of its own, arguments of loading.
+`require_nothing_unapplied` refuses such a folder, because other programs would get other
+vectors. Importing this module does not import torch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from harness.core.digests import digest_of, sha256_of
-from harness.core.errors import AssetMissing, DataError
+from harness.core.errors import AssetMissing, DataError, UsageError
 from harness.core.files import require_no_pointer
 from harness.core.json_text import parse_json
-from harness.encoders.checkpoint_settings import (
-    CONFIG_FILE,
-    read_settings,
-    require_nothing_unapplied,
-)
 
+CONFIG_FILE = "config.json"
 SAFETENSORS = "model.safetensors"
 INDEX = "model.safetensors.index.json"
 PICKLED = "pytorch_model.bin"
@@ -30,103 +26,189 @@ PICKLED = "pytorch_model.bin"
 WEIGHTS_SUFFIXES = frozenset(
     {".bin", ".gguf", ".h5", ".msgpack", ".onnx", ".ot", ".pt", ".pth", ".safetensors"}
 )
-
 MODULES_FILE = "modules.json"  # of sentence-transformers
 TRAINING_FILE = "training.json"  # of `harness train`: how a checkpoint was made
-TRANSFORMER = "Transformer"
-STATIC_MODULE = "StaticEmbedding"  # the module that is a table of vectors
-
-# The files that a tokenizer is saved in.
-TOKENIZER_FILES = (
-    "tokenizer*",
-    "special_tokens*",
-    "added_tokens*",
-    "vocab*",
-    "merges*",
-    "*.model",
-    "*.codes",
-    "*.vocab",
-    "*.spm",
-    "*.tiktoken",
-)
-
-# What people read in a folder, and no program.
-DOCUMENTATION = frozenset(
-    {".gif", ".ipynb", ".jpeg", ".jpg", ".md", ".pdf", ".png", ".py", ".svg", ".webp"}
-)
-DOCUMENTS = ("CITATION", "LICENSE", "LICENCE", "NOTICE", "README")
-# Folders of the same model for other programs.
-OTHER_PROGRAMS = frozenset({"coreml", "onnx", "openvino"})
 
 FETCH_AGAIN = "fetch the whole checkpoint"
 PIN_REMEDY = "fetch the pinned revision, or give this checkpoint a name of its own"
 
 
-# Modules of sentence-transformers
+# Settings
 
 
-@dataclass(frozen=True)
-class ModuleEntry:
-    """An entry of `modules.json`.
-
-    Attributes:
-        class_path: The class of the module, with its package.
-        subfolder: Its folder, relative to the folder of `modules.json`; empty for that
-            folder itself.
-    """
-
-    class_path: str
-    subfolder: str
-
-    @property
-    def kind(self) -> str:
-        """The name of its class."""
-        return self.class_path.rpartition(".")[2]
-
-
-def module_entries(folder: Path) -> tuple[ModuleEntry, ...]:
-    """The modules that `modules.json` lists, in order; empty where there is no such file.
-
-    Raises DataError for a damaged file, a module outside the folder, and a folder in
-    which other programs would apply more than the modules.
-    """
-    file = folder / MODULES_FILE
-    if not file.is_file():
-        return ()
-    require_nothing_unapplied(folder)
+def read_settings(path: Path) -> dict[str, Any]:
+    """A JSON object from a file; an empty one if there is no such file."""
+    if not path.is_file():
+        return {}
     try:
-        entries = tuple(
-            ModuleEntry(class_path=str(item["type"]), subfolder=str(item["path"]))
-            for item in parse_json(file.read_bytes())
-        )
-    except (ValueError, KeyError, TypeError) as error:
+        content = parse_json(path.read_bytes(), finite=False)
+    except ValueError as error:
         raise DataError(
-            f"{file}: wanted type and path of each module, found {error!r}; fetch it again"
+            f"{path}: wanted JSON, found {error}; fetch the file again"
         ) from error
-    for entry in entries:
-        path = Path(entry.subfolder)
-        if path.is_absolute() or ".." in path.parts:
-            raise DataError(f"{file}: wanted folders inside this one, found {path}")
-    return entries
-
-
-def transformer_folder(folder: Path) -> Path:
-    """The folder of the checkpoint itself: this one, or one below it that modules.json names.
-
-    sentence-transformers wrote the checkpoint into a folder `0_Transformer` up to its
-    version 1. Raises DataError for a folder whose first module is no transformer.
-    """
-    entries = module_entries(folder)
-    if not entries:
-        return folder
-    first = entries[0]
-    if first.kind != TRANSFORMER:
+    if not isinstance(content, dict):
         raise DataError(
-            f"{folder / MODULES_FILE}: wanted a transformer as its first module, found a "
-            f"{first.kind}; take the pooling native, or of a Router name the folder of a model in "
-            "it and a pooling, as in FOLDER/document_0_Transformer.mean"
+            f"{path}: wanted a JSON object, found a {type(content).__name__}"
         )
-    return folder / first.subfolder
+    return content
+
+
+def sentence_settings_file(folder: Path) -> Path:
+    """The file in which sentence-transformers keeps a transformer's settings.
+
+    It is named after a kind of transformer, and one without settings is passed over;
+    `sentence_bert_config.json` where the folder has none.
+    """
+    for path in sorted(folder.glob("sentence_*_config.json")):
+        if read_settings(path):
+            return path
+    return folder / "sentence_bert_config.json"
+
+
+LOADING_ARGUMENTS = (
+    "model_args",
+    "model_kwargs",
+    "tokenizer_args",
+    "processor_kwargs",
+    "config_args",
+    "config_kwargs",
+    "tokenizer_name_or_path",
+)
+OWN_CODE = (
+    "the model's own code is not run, and transformers' code of the same type may give other "
+    "vectors; remove the setting to read the model with that"
+)
+# What is refused where it has a value: the pattern of a file, the name of a setting, and
+# what the user can do.
+NOT_APPLIED = (
+    (
+        CONFIG_FILE,
+        "quantization_config",
+        "quantised weights are not read; take the model in float32, bfloat16 or float16",
+    ),
+    (
+        CONFIG_FILE,
+        "transformers_weights",
+        "weights are read from model.safetensors or its shards; rename the file, and remove the "
+        "setting",
+    ),
+    (CONFIG_FILE, "auto_map", OWN_CODE),
+    ("tokenizer_config.json", "auto_map", OWN_CODE),
+    *(
+        (
+            "sentence_*_config.json",
+            argument,
+            "the transformer is opened without further arguments; merge them into its own files",
+        )
+        for argument in LOADING_ARGUMENTS
+    ),
+)
+
+
+def require_nothing_unapplied(folder: Path) -> None:
+    """Refuse a folder with files or settings that other programs apply and the harness does not."""
+    adapter = folder / "adapter_config.json"
+    if adapter.is_file():
+        raise DataError(
+            f"{adapter}: adapters are not applied; merge it into its base with merge_and_unload of "
+            "peft and save that model, or remove the adapter to read the base alone"
+        )
+    for pattern, setting, remedy in NOT_APPLIED:
+        for file in sorted(folder.glob(pattern)):
+            value = read_settings(file).get(setting)
+            if value:
+                raise DataError(f"{file}: {setting} = {value!r:.80}; {remedy}")
+
+
+# The maximum length
+
+# The model types whose positions start after the padding id: two of RoBERTa's 514
+# positions are never used.
+OFFSET_POSITIONS = frozenset(
+    {
+        "camembert",
+        "data2vec-text",
+        "esm",
+        "ibert",
+        "longformer",
+        "luke",
+        "mpnet",
+        "roberta",
+        "roberta-prelayernorm",
+        "xlm-roberta",
+        "xlm-roberta-xl",
+        "xmod",
+    }
+)
+UNLIMITED_LENGTH = 1_000_000  # tokens; Hugging Face writes 1e30 for "no limit"
+
+
+def maximum_length(name: str, folder: Path, requested_length: int | None = None) -> int:
+    """The length that texts are cut to, in tokens, special tokens included.
+
+    Args:
+        name: The name of the encoder, for messages.
+        folder: The checkpoint folder.
+        requested_length: The length that the user asks for; None takes the one that
+            the checkpoint states.
+
+    Raises:
+        DataError: The folder has no config.json, or a setting is no length.
+        UsageError: The checkpoint has too few positions for the requested length; or
+            no length is requested, and the checkpoint states none.
+    """
+    config = folder / CONFIG_FILE
+    if not config.is_file():
+        raise DataError(f"{folder}: wanted a {CONFIG_FILE} in it; {FETCH_AGAIN}")
+    limit = _position_limit(read_settings(config))
+    if requested_length is not None:
+        if limit is not None and requested_length > limit:
+            raise UsageError(
+                f"{name}: wanted {requested_length} tokens, the checkpoint takes {limit} at most"
+            )
+        return requested_length
+    stated_lengths = (
+        _stated_length(sentence_settings_file(folder), "max_seq_length"),
+        _stated_length(folder / "tokenizer_config.json", "model_max_length", "max_len"),
+        limit,
+    )
+    for length in stated_lengths:  # the first that limits anything decides
+        if length is not None:
+            return length if limit is None else min(length, limit)
+    raise UsageError(
+        f"{name}: the checkpoint states no maximum length; give one, as in {name}:512"
+    )
+
+
+def _stated_length(file: Path, *names: str) -> int | None:
+    """The length that a file states, in tokens; None where it states none, or no limit.
+
+    `names` are the names of the setting: the first that the file has decides. Raises
+    DataError for a value that is no length.
+    """
+    settings = read_settings(file)
+    for name in names:
+        length = settings.get(name)
+        if length is None:
+            continue
+        if type(length) not in (int, float) or not length >= 1:
+            raise DataError(
+                f"{file}: wanted a number of tokens, found {name} = {length!r}; correct it"
+            )
+        return int(length) if length < UNLIMITED_LENGTH else None
+    return None
+
+
+def _position_limit(config: Mapping[str, Any]) -> int | None:
+    """How many tokens a model has positions for; None where its settings do not say."""
+    positions = config.get("max_position_embeddings", config.get("n_positions"))
+    if not isinstance(positions, int) or positions < 1:
+        return None
+    if config.get("model_type") not in OFFSET_POSITIONS:
+        return positions
+    padding_id = config.get("pad_token_id")
+    first_position = 2 if padding_id is None else int(padding_id) + 1
+    return positions - first_position
 
 
 # Weights
@@ -145,23 +227,29 @@ def weights_files(folder: Path) -> tuple[Path, ...]:
             f"no checkpoint folder at {folder}; fetch it, or name another folder"
         )
     require_nothing_unapplied(folder)
+    files = _weights_in(folder)
+    for file in files:
+        require_no_pointer(file)
+    if not files:
+        names = sorted(file.name for file in folder.iterdir())
+        others = [name for name in names if Path(name).suffix in WEIGHTS_SUFFIXES]
+        found, remedy = "no weights", FETCH_AGAIN
+        if others:
+            found = f"{', '.join(others[:3])}, which is not read"
+            remedy = "save the model with save_pretrained, as safetensors"
+        raise DataError(
+            f"{folder}: wanted {SAFETENSORS}, {INDEX} or {PICKLED}, found {found}; {remedy}"
+        )
+    return files
+
+
+def _weights_in(folder: Path) -> tuple[Path, ...]:
+    """The files of a folder that its weights are read from; none where it has none."""
     for name in (SAFETENSORS, INDEX, PICKLED):
         file = folder / name
-        if not file.is_file():
-            continue
-        files = (file, *_shards(file)) if name == INDEX else (file,)
-        for weights_file in files:
-            require_no_pointer(weights_file)
-        return files
-    names = sorted(file.name for file in folder.iterdir())
-    other_weights = [name for name in names if Path(name).suffix in WEIGHTS_SUFFIXES]
-    wanted = f"{folder}: wanted {SAFETENSORS}, {INDEX} or {PICKLED}"
-    if other_weights:
-        raise DataError(
-            f"{wanted}, found {', '.join(other_weights[:3])}, which is not read; save the model "
-            "with save_pretrained, as safetensors"
-        )
-    raise DataError(f"{wanted}, found no weights; {FETCH_AGAIN}")
+        if file.is_file():
+            return (file, *_shards(file)) if name == INDEX else (file,)
+    return ()
 
 
 def _shards(index: Path) -> tuple[Path, ...]:
@@ -199,7 +287,28 @@ def require_weights(
         )
 
 
-# Tokenizer
+# Digests
+
+# The files that a tokenizer is saved in.
+TOKENIZER_FILES = (
+    "tokenizer*",
+    "special_tokens*",
+    "added_tokens*",
+    "vocab*",
+    "merges*",
+    "*.model",
+    "*.codes",
+    "*.vocab",
+    "*.spm",
+    "*.tiktoken",
+)
+# What people read in a folder, and no program.
+DOCUMENTATION = frozenset(
+    {".gif", ".ipynb", ".jpeg", ".jpg", ".md", ".pdf", ".png", ".py", ".svg", ".webp"}
+)
+DOCUMENTS = ("CITATION", "LICENSE", "LICENCE", "NOTICE", "README")
+# Folders of the same model for other programs.
+OTHER_PROGRAMS = frozenset({"coreml", "onnx", "openvino"})
 
 
 def tokenizer_files(folder: Path) -> tuple[Path, ...]:
@@ -210,52 +319,35 @@ def tokenizer_files(folder: Path) -> tuple[Path, ...]:
     return tuple(sorted(paths))
 
 
-def require_no_sampling(file: Path, tokenizer: Any) -> None:
-    """Refuse a `tokenizers.Tokenizer` that splits a text at random (dropout of byte pairs)."""
-    dropout = getattr(tokenizer.model, "dropout", None)
-    if dropout:
-        raise DataError(
-            f"{file}: dropout = {dropout:g} splits a text at random, and a text is encoded once; "
-            "set dropout to null"
-        )
-
-
-# Digests
-
-
 def folder_digests(
     name: str, folder: Path, checkpoint: Path, weights_sha256: str | None
 ) -> tuple[str, dict[str, str]]:
     """The digest over all files of a folder that a program may read, and those of its parts.
 
-    The parts are `weights`, `tokenizer` and `config`.
+    The parts are `weights`, `tokenizer`, and `config` where there is a config.json.
 
     Args:
         name: The name of the encoder, for messages.
         folder: The folder, whose files identify it.
-        checkpoint: The folder of weights, tokenizer and config.json in it, or itself.
+        checkpoint: The folder of weights and tokenizer in it, or itself.
         weights_sha256: The digest that the weights must have, if given.
 
     Raises:
-        DataError: A file is missing, or the weights are not the pinned ones.
+        DataError: The weights are missing, or not the pinned ones.
     """
     weights = weights_files(checkpoint)
-    config = checkpoint / CONFIG_FILE
-    if not config.is_file():
-        raise DataError(f"{checkpoint}: wanted a config.json in it; {FETCH_AGAIN}")
     digests = {file: sha256_of(file) for file in identifying_files(folder)}
-    by_name = {
-        file.relative_to(folder).as_posix(): digest for file, digest in digests.items()
-    }
     weights_digest = digests[weights[0]]
     if len(weights) > 1:
         weights_digest = digest_of({file.name: digests[file] for file in weights})
     require_weights(name, weights[0], weights_sha256, weights_digest)
     tokenizer = {file.name: digests[file] for file in tokenizer_files(checkpoint)}
-    parts = {
-        "weights": weights_digest,
-        "tokenizer": digest_of(tokenizer),
-        "config": digests[config],
+    parts = {"weights": weights_digest, "tokenizer": digest_of(tokenizer)}
+    config = checkpoint / CONFIG_FILE
+    if config in digests:
+        parts["config"] = digests[config]
+    by_name = {
+        file.relative_to(folder).as_posix(): digest for file, digest in digests.items()
     }
     return digest_of(by_name), parts
 
@@ -265,32 +357,22 @@ def identifying_files(folder: Path) -> list[Path]:
 
     A file of a folder below it counts if modules.json may name that folder.
     """
-    folders = [folder]
-    if (folder / MODULES_FILE).is_file():
-        folders += _module_folders(folder)
+    pattern = "**/*" if (folder / MODULES_FILE).is_file() else "*"
     files: list[Path] = []
-    for place in folders:
-        is_checkpoint = any(
-            (place / name).is_file() for name in (SAFETENSORS, INDEX, PICKLED)
+    for path in sorted(folder.glob(pattern)):
+        folders = path.relative_to(folder).parts[:-1]
+        is_of_others = any(
+            name.startswith(".") or name in OTHER_PROGRAMS for name in folders
         )
-        weights = weights_files(place) if is_checkpoint else ()
-        for path in place.iterdir():
-            is_document = (
-                path.suffix.lower() in DOCUMENTATION
-                or path.name.upper().startswith(DOCUMENTS)
-                or path.name.startswith(".")
-                or path.name == TRAINING_FILE
-            )
-            is_unread = path.suffix in WEIGHTS_SUFFIXES and path not in weights
-            if path.is_file() and not is_document and not is_unread:
-                files.append(path)
-    return sorted(files)
-
-
-def _module_folders(folder: Path) -> Iterator[Path]:
-    """The folders below a folder, at any depth, but those of other programs."""
-    for path in folder.iterdir():
-        is_module = not path.name.startswith(".") and path.name not in OTHER_PROGRAMS
-        if path.is_dir() and is_module:
-            yield path
-            yield from _module_folders(path)
+        is_document = (
+            path.suffix.lower() in DOCUMENTATION
+            or path.name.upper().startswith(DOCUMENTS)
+            or path.name.startswith(".")
+            or path.name == TRAINING_FILE
+        )
+        is_unread = path.suffix in WEIGHTS_SUFFIXES and path not in _weights_in(
+            path.parent
+        )
+        if path.is_file() and not (is_of_others or is_document or is_unread):
+            files.append(path)
+    return files

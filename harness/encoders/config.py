@@ -1,4 +1,4 @@
-"""The base class of the configurations of encoders.
+"""The base class of the configurations of encoders, and an encoder that is one function.
 
 A configuration is a frozen dataclass, cheap to make: its `identify` digests the files of
 the encoder without torch, and its `load` reads them.
@@ -6,12 +6,14 @@ the encoder without torch, and its `load` reads them.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from harness.core.errors import UsageError
 from harness.core.hardware import FLOAT32, Hardware
 from harness.core.identity import NOT_IN_IDENTITY
+from harness.core.interfaces import Encoding
 
 # A sentence that shows how a tokenizer treats case, accents, a clitic, digits, currency,
 # a dash, scripts, an emoji, and a rare word that it splits.
@@ -72,3 +74,22 @@ class BaseConfig:
                 f"{self.name}: this encoder runs in float32 alone, not in {hardware.dtype}"
             )
         return self
+
+
+@dataclass(frozen=True, eq=False)
+class FunctionEncoder:
+    """A loaded encoder that runs in one way on every machine.
+
+    Attributes:
+        key: The digest of everything that changes its vectors.
+        function: Gives the encodings of texts, in their order.
+    """
+
+    key: str
+    function: Callable[[Sequence[str]], Encoding] = field(repr=False)
+
+    facts: ClassVar[Mapping[str, object]] = {}
+
+    def encode(self, texts: Sequence[str]) -> Encoding:
+        """The encodings of the texts, in order."""
+        return self.function(texts)

@@ -9,10 +9,9 @@ advise, and which counts in the mean.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -21,14 +20,11 @@ from harness.core.digests import digest_of, sha256_of
 from harness.core.errors import DataError
 from harness.core.interfaces import Encoding, Identity, Source, VectorFile
 from harness.encoders.checkpoint import require_weights
-from harness.encoders.config import BaseConfig
+from harness.encoders.config import BaseConfig, FunctionEncoder
 from harness.encoders.recurrent import encoding_by
-from harness.encoders.weights import convert_once, unpickle
+from harness.encoders.weights import unpickled
 from harness.encoders.word_tokenizer import Tokeniser
-from harness.encoders.word_vectors import StaticConfig, StaticEncoder, require_file
-
-if TYPE_CHECKING:
-    from torch import nn
+from harness.encoders.word_vectors import StaticConfig, require_file
 
 # Part of the key of every encoding: change it with any change that moves a vector.
 ENCODING_VERSION = "1: float32; [GloVe; CoVe]; unknown words are zeros; means over all"
@@ -77,16 +73,19 @@ class CoveConfig(BaseConfig):
         digests = {"weights": weights, "vectors": static.digests["weights"]}
         return Identity(key, digests)
 
-    def load(self, path: Path, cache: Path) -> CoveEncoder:
-        """The encoder, ready. Raises DataError for weights of another network."""
-        from safetensors.torch import load_file
+    def load(self, path: Path, cache: Path) -> FunctionEncoder:
+        """The encoder, ready; it has one layer, and counts the words that have vectors.
+
+        Raises DataError for weights of another network.
+        """
+        import torch
         from torch import nn
 
         config, vectors = self.static(path)
         static = config.load(vectors, cache)
         size = static.vectors.shape[1]
         state = {}
-        for name, tensor in load_file(convert_once(cache, path, unpickle)).items():
+        for name, tensor in unpickled(path).items():
             # Of the authors' module the LSTM is `rnn`, and their file is of the LSTM alone.
             state[name.removeprefix("rnn.")] = tensor.float()
         try:
@@ -100,49 +99,24 @@ class CoveConfig(BaseConfig):
                 f"{path}: wanted a bidirectional LSTM of {LSTM_LAYERS} layers over vectors of "
                 f"{size} numbers, found other tensors; take CoVe's weights and GloVe's vectors"
             ) from error
-        return CoveEncoder(self.identify(path).key, static, lstm.eval())
+        # A word that GloVe lacks has the last row, which is zeros.
+        table = torch.from_numpy(
+            np.vstack([static.vectors, np.zeros_like(static.vectors[:1])])
+        )
 
+        @torch.inference_mode()
+        def means(texts: Sequence[Sequence[str]]) -> Float32[np.ndarray, "N 1 D"]:
+            rows = []
+            for words in texts:
+                found = [self.tokeniser.row(word, static.row_by_word) for word in words]
+                rows.append([-1 if row is None else row for row in found])
+            glove = table[torch.tensor(rows)]
+            cove, _ = lstm(glove)
+            return torch.cat([glove, cove], dim=2).mean(dim=1, keepdim=True).numpy()
 
-@dataclass(frozen=True, eq=False)
-class CoveEncoder:
-    """A loaded CoVe, with the word vectors that it reads; it has one layer, and no pooler.
+        def encode(texts: Sequence[str]) -> Encoding:
+            words = [self.tokeniser.words(text) for text in texts]
+            encoding = encoding_by(means, words, layers=1, dimensions=size + 2 * hidden)
+            return replace(encoding, tokens=static.encode(texts).tokens)
 
-    Attributes:
-        key: The digest of everything that changes its vectors.
-        static: The word vectors, with the rule that splits a text and looks up its words.
-        lstm: The encoder of the translation model.
-    """
-
-    key: str
-    static: StaticEncoder = field(repr=False)
-    lstm: nn.LSTM = field(repr=False)
-
-    facts: ClassVar[Mapping[str, object]] = {}
-
-    def encode(self, texts: Sequence[str]) -> Encoding:
-        """The mean of [GloVe; CoVe] over the words of each text, and which words have vectors."""
-        words = [self.static.tokeniser.words(text) for text in texts]
-        size = self.lstm.input_size + 2 * self.lstm.hidden_size
-        encoding = encoding_by(self._means, words, layers=1, dimensions=size)
-        return replace(encoding, tokens=self.static.encode(texts).tokens)
-
-    def _means(self, texts: Sequence[Sequence[str]]) -> Float32[np.ndarray, "N 1 D"]:
-        """The means of [GloVe; CoVe] over the words of texts, whose longest comes first."""
-        import torch
-        from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
-
-        lengths = [len(words) for words in texts]
-        glove = torch.zeros(len(texts), lengths[0], self.lstm.input_size)
-        for text, words in enumerate(texts):
-            for place, word in enumerate(words):
-                row = self.static.tokeniser.row(word, self.static.row_by_word)
-                if row is not None:
-                    glove[text, place] = torch.from_numpy(self.static.vectors[row])
-        with torch.inference_mode():
-            packed = pack_padded_sequence(glove, lengths, batch_first=True)
-            outputs, _ = self.lstm(packed)
-            cove, _ = pad_packed_sequence(outputs, batch_first=True)
-            # Both are zero after the end of a text.
-            sums = torch.cat([glove, cove], dim=2).sum(dim=1)
-            means = sums / torch.tensor(lengths)[:, None]
-        return means[:, None].numpy()
+        return FunctionEncoder(self.identify(path).key, encode)

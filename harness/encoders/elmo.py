@@ -7,10 +7,10 @@ sizes of the model, and the options what else it takes. `bilm.py` is the forward
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -18,11 +18,10 @@ from harness.core.digests import digest_of, sha256_of
 from harness.core.errors import AssetMissing, DataError
 from harness.core.identity import identity_text
 from harness.core.interfaces import Encoding, Identity, LocalFiles, Source, VectorFile
-from harness.encoders.checkpoint import require_weights
-from harness.encoders.checkpoint_settings import read_settings
-from harness.encoders.config import BaseConfig
+from harness.encoders.checkpoint import read_settings, require_weights
+from harness.encoders.config import BaseConfig, FunctionEncoder
 from harness.encoders.library import library_errors
-from harness.encoders.recurrent import Network, encoding_by
+from harness.encoders.recurrent import encoding_by
 from harness.encoders.word_tokenizer import PENN_TOKENISER, Tokeniser
 
 # Part of the key of every encoding: change it with any change that moves a vector.
@@ -74,8 +73,11 @@ class ElmoConfig(BaseConfig):
         )
         return Identity(key, digests)
 
-    def load(self, path: Path, cache: Path) -> ElmoEncoder:  # noqa: ARG002 - converts nothing
-        """The encoder, ready. Raises DataError for files of another model."""
+    def load(self, path: Path, cache: Path) -> FunctionEncoder:  # noqa: ARG002
+        """The encoder, ready: the mean of each layer over the words of a text.
+
+        It has no summary token and no pooler. Raises DataError for files of another model.
+        """
         import h5py
 
         from harness.encoders.bilm import LanguageModel
@@ -96,8 +98,14 @@ class ElmoConfig(BaseConfig):
                     if isinstance(file[name], h5py.Dataset):  # and no group of them
                         arrays[name] = np.asarray(file[name], np.float32)
             network = LanguageModel(arrays, options["char_cnn"], options["lstm"])
-            [layers] = network([["one", "sentence"]])
-        return ElmoEncoder(key, self.tokeniser, network, layers.shape)
+            [probe] = network([["one", "sentence"]])
+        layers, dimensions = probe.shape
+
+        def encode(texts: Sequence[str]) -> Encoding:
+            words = [self.tokeniser.words(text) for text in texts]
+            return encoding_by(network, words, layers=layers, dimensions=dimensions)
+
+        return FunctionEncoder(key, encode)
 
     def _file(self, folder: Path, pattern: str) -> Path:
         """The only file of a folder with such a name."""
@@ -109,31 +117,6 @@ class ElmoConfig(BaseConfig):
                 "put both files of one model into a folder of their own"
             )
         return files[0]
-
-
-@dataclass(frozen=True, eq=False)
-class ElmoEncoder:
-    """A loaded model; it has no summary token and no pooler.
-
-    Attributes:
-        key: The digest of everything that changes its vectors.
-        tokeniser: The rule that splits a text into words.
-        network: Its forward pass.
-        shape: The number of its layers, and the size of the vectors of each.
-    """
-
-    key: str
-    tokeniser: Tokeniser
-    network: Network = field(repr=False)
-    shape: tuple[int, int]
-
-    facts: ClassVar[Mapping[str, object]] = {}
-
-    def encode(self, texts: Sequence[str]) -> Encoding:
-        """The mean of each layer over the words of each text; zeros for a text without words."""
-        words = [self.tokeniser.words(text) for text in texts]
-        layers, dimensions = self.shape
-        return encoding_by(self.network, words, layers=layers, dimensions=dimensions)
 
 
 def is_elmo_folder(folder: Path) -> bool:

@@ -7,7 +7,7 @@ few probe texts. They also show a function whose vector of a text depends on oth
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
@@ -18,14 +18,8 @@ from harness.core.arrays import Float32
 from harness.core.digests import digest_of
 from harness.core.errors import ScoreError
 from harness.core.identity import NOT_IN_IDENTITY
-from harness.core.interfaces import (
-    Encoding,
-    Identity,
-    LocalFiles,
-    Source,
-    native_encoding,
-)
-from harness.encoders.config import GOLDEN_SENTENCE, BaseConfig
+from harness.core.interfaces import Identity, LocalFiles, Source, native_encoding
+from harness.encoders.config import GOLDEN_SENTENCE, BaseConfig, FunctionEncoder
 
 Function = Callable[[list[str]], Any]
 
@@ -105,7 +99,9 @@ class FunctionConfig(BaseConfig):
         cache: Path | None = None,  # noqa: ARG002
     ) -> FunctionEncoder:
         """The encoder, ready."""
-        return FunctionEncoder(self.identify().key, self)
+        return FunctionEncoder(
+            self.identify().key, lambda texts: native_encoding(self.vectors(texts))
+        )
 
     def vectors(self, texts: Sequence[str]) -> Float32[np.ndarray, "N D"]:
         """What the function returns. Raises ScoreError unless it is one finite row a text."""
@@ -139,17 +135,3 @@ class FunctionConfig(BaseConfig):
                 f"vector of {text[:60]!r}; mend the function, or leave the sentence out"
             )
         return vectors
-
-
-@dataclass(frozen=True, eq=False)
-class FunctionEncoder:
-    """A function, ready to encode."""
-
-    key: str
-    config: FunctionConfig
-
-    facts: ClassVar[Mapping[str, object]] = {}
-
-    def encode(self, texts: Sequence[str]) -> Encoding:
-        """What the function returns for each text, in order."""
-        return native_encoding(self.config.vectors(texts))

@@ -1,9 +1,11 @@
-"""Errors of the libraries that open models, in one line."""
+"""What the libraries that open models do otherwise: long errors, and splitting at random."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
 
 from harness.core.errors import DataError, HarnessError, first_line, is_library_error
 
@@ -25,3 +27,13 @@ def library_errors(wanted: str, remedy: str) -> Iterator[None]:
             raise
         reason = first_line(error) or type(error).__name__
         raise DataError(f"{wanted}, found: {reason}; {remedy}") from error
+
+
+def require_no_sampling(file: Path, tokenizer: Any) -> None:
+    """Refuse a `tokenizers.Tokenizer` that splits a text at random, by dropout of byte pairs."""
+    dropout = getattr(tokenizer.model, "dropout", None)
+    if dropout:
+        raise DataError(
+            f"{file}: dropout = {dropout:g} splits a text at random, and a text is encoded once; "
+            "set dropout to null"
+        )

@@ -12,13 +12,13 @@ from typing import Any
 
 from harness.core.interfaces import Pooling
 from harness.core.json_text import parse_json
-from harness.encoders.checkpoint import MODULES_FILE, TRANSFORMER
-from harness.encoders.checkpoint_settings import (
+from harness.encoders.checkpoint import (
     CONFIG_FILE,
+    MODULES_FILE,
     read_settings,
     sentence_settings_file,
 )
-from harness.encoders.modules import LIBRARY
+from harness.encoders.modules import LIBRARY, TRANSFORMER
 from harness.transforms.pooling import Mean
 
 

@@ -2,30 +2,24 @@
 
 `modules.json` names modules and their folders; prompts and similarity function are in
 `config_sentence_transformers.json`. sentence-transformers computes with the modules
-(`kernels/modules.py`). What it would apply, and the harness would not, is refused here by
-name. Importing this module does not import torch.
+(`kernels/modules.py`), and refuses settings that it does not know. What it would apply,
+and the harness would not, is refused here by name. Importing this module does not import
+torch.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from harness.core.errors import DataError, UsageError
+from harness.core.json_text import parse_json
 from harness.encoders.architectures import own_pooling_is
 from harness.encoders.checkpoint import (
-    MODULES_FILE,
-    STATIC_MODULE,
-    TRANSFORMER,
-    ModuleEntry,
-    module_entries,
-    transformer_folder,
-)
-from harness.encoders.checkpoint_settings import (
     CONFIG_FILE,
+    MODULES_FILE,
     read_settings,
     sentence_settings_file,
 )
@@ -36,15 +30,16 @@ MODEL_FILE = "config_sentence_transformers.json"
 # The package whose modules are run; modules of another package are foreign code.
 LIBRARY = "sentence_transformers."
 
-WEIGHTED_LAYERS = "WeightedLayerPooling"
+TRANSFORMER = "Transformer"
 POOLING = "Pooling"
 NORMALIZE = "Normalize"
 DENSE = "Dense"
-# The sequences of modules that are run: under each, the vector of a text depends on no
-# other text.
-MODULE_SEQUENCE = re.compile(
-    rf"({TRANSFORMER}( {WEIGHTED_LAYERS})? {POOLING}|WordEmbeddings {POOLING}|{STATIC_MODULE}|BoW)"
-    rf"( ({DENSE}|LayerNorm|{NORMALIZE}|Dropout))*"
+STATIC_MODULE = "StaticEmbedding"  # a table of vectors
+# The modules that are run, by their place: under each, the vector of a text depends on
+# no other text.
+FIRST_MODULES = frozenset({TRANSFORMER, "WordEmbeddings", STATIC_MODULE, "BoW"})
+LATER_MODULES = frozenset(
+    {"WeightedLayerPooling", POOLING, DENSE, "LayerNorm", NORMALIZE, "Dropout"}
 )
 
 # The settings that switch the ways of pooling on.
@@ -56,15 +51,6 @@ POOLING_MODES = {
     "weightedmean": "pooling_mode_weightedmean_tokens",
     "lasttoken": "pooling_mode_lasttoken",
 }
-POOLING_SETTINGS = frozenset(
-    {
-        "embedding_dimension",
-        "word_embedding_dimension",
-        "pooling_mode",
-        "include_prompt",
-        *POOLING_MODES.values(),
-    }
-)
 # The prompts that a model has without a file.
 DEFAULT_PROMPTS = {"query": "", "document": ""}
 
@@ -75,7 +61,9 @@ class Modules:
 
     Attributes:
         folder: The folder of modules.json.
-        entries: The modules in their order; the first turns texts into tokens or a vector.
+        classes: The class of each module with its package, in their order; the first
+            turns texts into tokens or a vector.
+        subfolders: The folder of each module, below the folder of modules.json.
         pooling: The settings of the pooling; empty without one.
         lower_cases: Whether texts are put into lower case before they are tokenised.
         prompts: Texts that are put before a sentence, by name.
@@ -84,7 +72,8 @@ class Modules:
     """
 
     folder: Path
-    entries: tuple[ModuleEntry, ...]
+    classes: tuple[str, ...]
+    subfolders: tuple[str, ...]
     pooling: Mapping[str, Any]
     lower_cases: bool
     prompts: Mapping[str, str]
@@ -93,8 +82,8 @@ class Modules:
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """The classes of the modules."""
-        return tuple(entry.kind for entry in self.entries)
+        """The classes of the modules, without their packages."""
+        return tuple(map(_kind, self.classes))
 
     @property
     def has_transformer(self) -> bool:
@@ -104,7 +93,13 @@ class Modules:
     @property
     def modes(self) -> tuple[str, ...]:
         """The ways in which tokens are pooled; their vectors are concatenated."""
-        return _modes(self.pooling)
+        named = self.pooling.get("pooling_mode")
+        if named is not None:
+            return tuple(named) if isinstance(named, list) else (str(named),)
+        switched = [
+            mode for mode, setting in POOLING_MODES.items() if self.pooling.get(setting)
+        ]
+        return tuple(switched) or ("mean",)
 
     @property
     def equal_pooling(self) -> str:
@@ -112,30 +107,23 @@ class Modules:
 
         Empty where there is none.
         """
-        plain_kinds = (TRANSFORMER, POOLING)
-        if self.kinds not in (plain_kinds, (*plain_kinds, NORMALIZE)):
-            return ""
         if self.lower_cases or self.prompt("") or self.dimensions:
             return ""
-        if self.modes not in (("mean",), ("cls",)):
+        kinds = self.kinds
+        if self.is_normalised:
+            kinds = kinds[:-1]
+        if kinds == (STATIC_MODULE,) and is_subword_folder(self.folder):
+            return MEAN.name
+        if kinds != (TRANSFORMER, POOLING) or self.modes not in (("mean",), ("cls",)):
             return ""
         [mode] = self.modes
-        config = read_settings(transformer_folder(self.folder) / CONFIG_FILE)
+        config = read_settings(self.folder / self.subfolders[0] / CONFIG_FILE)
         return mode if own_pooling_is(mode, config) else ""
 
     @property
     def is_normalised(self) -> bool:
         """Whether vectors are divided by their length at the end."""
         return self.kinds[-1] == NORMALIZE
-
-    @property
-    def is_plain_table(self) -> bool:
-        """Whether these are a table of vectors and at most a division by their length.
-
-        So Model2Vec describes its folders.
-        """
-        is_table = self.kinds in ((STATIC_MODULE,), (STATIC_MODULE, NORMALIZE))
-        return is_table and not self.prompt("") and not self.dimensions
 
     @property
     def steps_in_words(self) -> str:
@@ -172,12 +160,28 @@ def default_pooling(path: Path) -> str:
     `mean` or `cls` where nothing else is asked for, else `native`. Raises DataError for
     a file that is damaged, or a module that is not understood.
     """
-    if path.is_file() or not (path / MODULES_FILE).is_file():
+    if not (path / MODULES_FILE).is_file():
         return MEAN.name
-    modules = read_modules(path.name, path)
-    if modules.is_plain_table and is_subword_folder(path):
-        return MEAN.name
-    return modules.equal_pooling or NATIVE.name
+    return read_modules(path.name, path).equal_pooling or NATIVE.name
+
+
+def transformer_folder(folder: Path) -> Path:
+    """The folder of the checkpoint itself: this one, or one below it that modules.json names.
+
+    sentence-transformers wrote the checkpoint into a folder `0_Transformer` up to its
+    version 1. Raises DataError for a folder whose first module is no transformer.
+    """
+    entries = _entries(folder)
+    if not entries:
+        return folder
+    class_name, subfolder = entries[0]
+    if _kind(class_name) != TRANSFORMER:
+        raise DataError(
+            f"{folder / MODULES_FILE}: wanted a transformer as its first module, found a "
+            f"{_kind(class_name)}; take the pooling native, or of a Router name the folder of a "
+            "model in it and a pooling, as in FOLDER/document_0_Transformer.mean"
+        )
+    return folder / subfolder
 
 
 def read_modules(name: str, folder: Path) -> Modules:
@@ -188,20 +192,21 @@ def read_modules(name: str, folder: Path) -> Modules:
         DataError: A module or a setting is not understood.
     """
     file = folder / MODULES_FILE
-    if not file.is_file():
+    entries = _entries(folder)
+    if not entries:
         raise UsageError(
             f"{name}.native: {folder} has no {MODULES_FILE}, which says what a model's own pooling "
             f"is; take {name}.mean, or another pooling"
         )
-    entries = module_entries(folder)
-    kinds = [entry.kind for entry in entries]
-    for entry in entries:
-        if not entry.class_path.startswith(LIBRARY):
+    classes, subfolders = zip(*entries, strict=True)
+    kinds = [_kind(class_name) for class_name in classes]
+    for class_name in classes:
+        if not class_name.startswith(LIBRARY):
             raise DataError(
-                f"{file}: wanted modules of sentence-transformers, found {entry.class_path}, whose "
+                f"{file}: wanted modules of sentence-transformers, found {class_name}, whose "
                 "code is not run; take another pooling than native"
             )
-    if not MODULE_SEQUENCE.fullmatch(" ".join(kinds)):
+    if kinds[0] not in FIRST_MODULES or not LATER_MODULES.issuperset(kinds[1:]):
         raise DataError(
             f"{file}: wanted a {TRANSFORMER} and its {POOLING}, or a table of vectors, and then "
             f"maps of vectors, found {', '.join(kinds)}; take another pooling than native, or of a "
@@ -209,14 +214,14 @@ def read_modules(name: str, folder: Path) -> Modules:
         )
     lower_cases = False
     if kinds[0] == TRANSFORMER:
-        settings_file = sentence_settings_file(transformer_folder(folder))
+        settings_file = sentence_settings_file(folder / subfolders[0])
         lower_cases = bool(read_settings(settings_file).get("do_lower_case"))
     pooling: Mapping[str, Any] = {}
-    for entry in entries:
-        settings_file = folder / entry.subfolder / CONFIG_FILE
-        if entry.kind == POOLING:
-            pooling = _read_pooling(settings_file)
-        if entry.kind == DENSE:
+    for kind, subfolder in zip(kinds, subfolders, strict=True):
+        settings_file = folder / subfolder / CONFIG_FILE
+        if kind == POOLING:
+            pooling = read_settings(settings_file)
+        if kind == DENSE:
             # The library would take tanh for an activation of other code.
             settings = read_settings(settings_file)
             activation = str(settings.get("activation_function", "torch."))
@@ -225,55 +230,55 @@ def read_modules(name: str, folder: Path) -> Modules:
                     f"{settings_file}: wanted an activation of torch, found {activation}, whose "
                     "code is not run; take another pooling than native"
                 )
-    file = folder / MODEL_FILE
-    settings = read_settings(file)
+    settings = read_settings(folder / MODEL_FILE)
     dimensions = settings.get("truncate_dim")
     similarity = settings.get("similarity_fn_name") or "cosine"
     has_unit_length = kinds[-1] == NORMALIZE and not dimensions
     if similarity != "cosine" and not (similarity == "dot" and has_unit_length):
         raise DataError(
-            f"{file}: wanted vectors that are compared by their cosine, found similarity_fn_name = "
-            f"{similarity!r} of vectors of any length, which is not computed here; take another "
-            "pooling than native"
+            f"{folder / MODEL_FILE}: wanted vectors that are compared by their cosine, found "
+            f"similarity_fn_name = {similarity!r} of vectors of any length, which is not computed "
+            "here; take another pooling than native"
         )
-    prompts = settings.get("prompts") or {}
-    modules = Modules(
+    prompts = dict(DEFAULT_PROMPTS)
+    for prompt_name, text in (settings.get("prompts") or {}).items():
+        prompts[prompt_name] = text or ""
+    return Modules(
         folder=folder,
-        entries=entries,
+        classes=classes,
+        subfolders=subfolders,
         pooling=pooling,
         lower_cases=lower_cases,
-        prompts={
-            **DEFAULT_PROMPTS,
-            **{name: text or "" for name, text in prompts.items()},
-        },
+        prompts=prompts,
         prompt_name=settings.get("default_prompt_name"),
         dimensions=dimensions,
     )
-    modules.prompt("")  # raises for a default prompt that is not among them
-    return modules
 
 
-def _read_pooling(file: Path) -> dict[str, Any]:
-    """The settings of a pooling. Raises DataError for one that is not known here."""
-    settings = read_settings(file)
-    unknown = sorted(settings.keys() - POOLING_SETTINGS)
-    modes = _modes(settings)
-    is_known = not unknown and modes and set(modes) <= POOLING_MODES.keys()
-    if not is_known or not file.is_file():
-        refused = unknown or settings.get("pooling_mode", "no settings")
+def _entries(folder: Path) -> list[tuple[str, str]]:
+    """The class and folder of each module that modules.json lists; none without such a file.
+
+    Raises DataError for a damaged file and for a module outside the folder.
+    """
+    file = folder / MODULES_FILE
+    if not file.is_file():
+        return []
+    try:
+        entries = [
+            (str(item["type"]), str(item["path"]))
+            for item in parse_json(file.read_bytes())
+        ]
+    except (ValueError, KeyError, TypeError) as error:
         raise DataError(
-            f"{file}: wanted poolings of {', '.join(POOLING_MODES)}, found {refused!r}; take "
-            "another pooling than native"
-        )
-    return settings
+            f"{file}: wanted type and path of each module, found {error!r}; fetch it again"
+        ) from error
+    for _, subfolder in entries:
+        path = Path(subfolder)
+        if path.is_absolute() or ".." in path.parts:
+            raise DataError(f"{file}: wanted folders inside this one, found {path}")
+    return entries
 
 
-def _modes(settings: Mapping[str, Any]) -> tuple[str, ...]:
-    """The ways of pooling that settings name."""
-    if "pooling_mode" in settings:
-        named = settings["pooling_mode"]
-        return tuple(named) if isinstance(named, list) else (str(named),)
-    switched = [
-        mode for mode, setting in POOLING_MODES.items() if settings.get(setting)
-    ]
-    return tuple(switched) or ("mean",)
+def _kind(class_name: str) -> str:
+    """The name of a class, without its package."""
+    return class_name.rpartition(".")[2]

@@ -14,18 +14,12 @@ from operator import attrgetter
 from pathlib import Path
 from typing import TypeVar
 
-from harness.core.digests import digest_of, digest_of_files, sha256_of
+from harness.core.digests import digest_of
 from harness.core.errors import HarnessError, UsageError
 from harness.core.hardware import FLOAT32, Hardware, precision_of
 from harness.core.interfaces import Encoder, EncoderConfig, Identity
-from harness.encoders.checkpoint import (
-    MODULES_FILE,
-    identifying_files,
-    require_weights,
-    weights_files,
-)
+from harness.encoders.checkpoint import MODULES_FILE, folder_digests
 from harness.encoders.modules import Modules, read_modules
-from harness.encoders.subword_vectors import SubwordConfig
 from harness.encoders.transformer import TransformerConfig
 from harness.encoders.weights import parameter_count
 
@@ -116,17 +110,12 @@ class NativeConfig:
                 raise UsageError(
                     f"{self.name}: this encoder runs in float32 alone, not in {dtype}"
                 )
-            table = path / modules.entries[0].subfolder
-            weights = weights_files(table)
-            digests = {"weights": digest_of_files(weights)}
+            table = path / modules.subfolders[0]
             pinned_digest = getattr(self.of.source, "sha256", None)
-            require_weights(self.name, weights[0], pinned_digest, digests["weights"])
-            files = {
-                file.relative_to(path).as_posix(): sha256_of(file)
-                for file in identifying_files(path)
-            }
-            parameters = parameter_count(table)
-            identity = Identity(digest_of(files), digests, parameters=parameters)
+            files, parts = folder_digests(self.name, path, table, pinned_digest)
+            identity = Identity(
+                files, {"weights": parts["weights"]}, parameters=parameter_count(table)
+            )
         key = digest_of(
             {
                 "version": NATIVE_VERSION,
@@ -187,20 +176,15 @@ def bypass_note(
         return ""
     try:
         modules = read_modules(config.name, path)
+        steps, equal_pooling = modules.steps_in_words, modules.equal_pooling
+        remedy = remedy or f"use `{config.name}.native`"
     except HarnessError:
-        bypassed_steps = "not all of which are read here"
-        recommendation = "`native` says which"
-        equal_pooling = ""
-    else:
-        if modules.is_plain_table and isinstance(config, SubwordConfig):
-            return ""
-        bypassed_steps = modules.steps_in_words
-        recommendation = f"use `{config.name}.native`"
-        equal_pooling = modules.equal_pooling
+        steps, equal_pooling = "not all of which are read here", ""
+        remedy = remedy or "`native` says which"
     bypassing_poolings = sorted(set(poolings) - {equal_pooling})
     if not bypassing_poolings:
         return ""
     return (
         f"Poolings such as `{bypassing_poolings[0]}` bypass the modules of {config.name} "
-        f"({bypassed_steps}); {remedy or recommendation}"
+        f"({steps}); {remedy}"
     )

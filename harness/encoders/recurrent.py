@@ -17,8 +17,8 @@ from harness.encoders.kernels.choose import batches
 # Words of a batch; the gates of 1,024 words of the largest ELMo take 67 MB.
 BATCH_WORDS = 1024
 
-# From the words of texts, the longest text first, to the mean of each layer over the
-# words of each text.
+# From the words of texts, all of one length, to the mean of each layer over the words of
+# each text.
 Network = Callable[[Sequence[Sequence[str]]], Float32[np.ndarray, "N L D"]]
 
 
@@ -36,7 +36,7 @@ def encoding_by(
     mean = np.zeros((len(texts), layers, dimensions), np.float32)
     filled_rows = [row for row, words in enumerate(texts) if words]
     lengths = [len(texts[row]) for row in filled_rows]
-    for batch in batches(lengths, BATCH_WORDS):
+    for batch in batches(lengths, BATCH_WORDS, equal=True):
         rows = [filled_rows[number] for number in batch]
         mean[rows] = network([texts[row] for row in rows])
     return Encoding(layers=tuple(range(layers)), depth=layers - 1, mean=mean)

@@ -7,10 +7,10 @@ reads it and averages.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
@@ -19,10 +19,14 @@ from harness.core.digests import digest_of
 from harness.core.errors import DataError
 from harness.core.identity import NOT_IN_IDENTITY
 from harness.core.interfaces import Encoding, Hub, Identity, LocalFiles, Source
-from harness.encoders.checkpoint import SAFETENSORS, folder_digests, require_no_sampling
-from harness.encoders.checkpoint_settings import CONFIG_FILE, read_settings
-from harness.encoders.config import BaseConfig
-from harness.encoders.library import library_errors
+from harness.encoders.checkpoint import (
+    CONFIG_FILE,
+    SAFETENSORS,
+    folder_digests,
+    read_settings,
+)
+from harness.encoders.config import BaseConfig, FunctionEncoder
+from harness.encoders.library import library_errors, require_no_sampling
 
 # Part of the key of every encoding: change it with any change that moves a vector.
 ENCODING_VERSION = "3: StaticModel.encode of model2vec 0.10"
@@ -100,9 +104,29 @@ class SubwordConfig(BaseConfig):
         facts = {"version": ENCODING_VERSION, "max_length": length, "files": files}
         return Identity(key=digest_of(facts), digests=parts, max_length=length)
 
-    def load(self, path: Path, cache: Path) -> SubwordEncoder:  # noqa: ARG002
-        """The encoder, ready. Raises DataError for files that Model2Vec does not read."""
+    def load(self, path: Path, cache: Path) -> FunctionEncoder:  # noqa: ARG002
+        """The encoder, ready. Raises DataError for files that Model2Vec does not read.
+
+        It keeps one layer: the mean over the vectors of each text's known pieces, or the
+        zero vector of a text without any.
+        """
         from model2vec import StaticModel
+
+        def encode(texts: Sequence[str]) -> Encoding:
+            with library_errors(
+                f"{self.name}: wanted a tokenizer that splits every text",
+                "name an unknown piece in its tokenizer.json",
+            ):
+                vectors = model.encode(list(texts), use_multiprocessing=False)
+                pieces = model.tokenizer.encode_batch_fast(
+                    list(texts), add_special_tokens=False
+                )
+            tokens = np.zeros((len(texts), 2), np.float32)
+            for row, encoded in enumerate(pieces):
+                known = [piece for piece in encoded.ids if piece != model.unk_token_id]
+                tokens[row] = len(encoded.ids), len(known)
+            mean = np.asarray(vectors, np.float32)[:, None]
+            return Encoding(layers=(0,), depth=0, mean=mean, tokens=tokens)
 
         key = self.identify(path).key
         with library_errors(
@@ -118,7 +142,7 @@ class SubwordConfig(BaseConfig):
                 raise DataError(
                     f"{path / SAFETENSORS}: wanted finite numbers, found others; fetch it again"
                 )
-        return SubwordEncoder(self.name, key, model)
+        return FunctionEncoder(key, encode)
 
     def _length(self, folder: Path) -> int | None:
         """The sub-words that texts are cut to; None cuts nothing."""
@@ -132,40 +156,3 @@ class SubwordConfig(BaseConfig):
                 "correct it"
             )
         return length
-
-
-@dataclass(frozen=True, eq=False)
-class SubwordEncoder:
-    """A loaded table of sub-word vectors. It keeps one layer, and has no summary token or pooler.
-
-    Attributes:
-        name: The name of its configuration, for messages.
-        key: The digest of everything that changes its vectors.
-        model: The `StaticModel` of the package.
-    """
-
-    name: str
-    key: str
-    model: Any = field(repr=False)
-
-    facts: ClassVar[Mapping[str, object]] = {}
-
-    def encode(self, texts: Sequence[str]) -> Encoding:
-        """The mean over the vectors of each text's known pieces; the zero vector without any.
-
-        Raises DataError for a text that the tokenizer cannot split.
-        """
-        with library_errors(
-            f"{self.name}: wanted a tokenizer that splits every text",
-            "name an unknown piece in its tokenizer.json",
-        ):
-            vectors = self.model.encode(list(texts), use_multiprocessing=False)
-            pieces = self.model.tokenizer.encode_batch_fast(
-                list(texts), add_special_tokens=False
-            )
-        tokens = np.zeros((len(texts), 2), np.float32)
-        for row, encoded in enumerate(pieces):
-            unknown = encoded.ids.count(self.model.unk_token_id)
-            tokens[row] = len(encoded.ids), len(encoded.ids) - unknown
-        mean = np.asarray(vectors, np.float32)[:, None]
-        return Encoding(layers=(0,), depth=0, mean=mean, tokens=tokens)

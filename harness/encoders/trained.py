@@ -17,8 +17,7 @@ from harness.core.errors import DataError, UsageError
 from harness.core.hardware import Hardware, base_name, in_precision
 from harness.core.identity import NOT_IN_IDENTITY, identity_text
 from harness.core.interfaces import Identity, Trained
-from harness.encoders.checkpoint import TRAINING_FILE
-from harness.encoders.checkpoint_settings import read_settings
+from harness.encoders.checkpoint import TRAINING_FILE, read_settings
 from harness.encoders.config import BaseConfig
 from harness.encoders.transformer import TransformerConfig
 

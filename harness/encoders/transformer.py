@@ -17,8 +17,8 @@ from typing import Any, Literal
 import numpy as np
 
 from harness.core.digests import digest_of
-from harness.core.errors import DataError, ScoreError, UsageError
-from harness.core.hardware import FLOAT32, Hardware, in_precision, precision_of
+from harness.core.errors import DataError, ScoreError
+from harness.core.hardware import FLOAT32, Hardware, in_precision
 from harness.core.identity import NOT_IN_IDENTITY
 from harness.core.interfaces import (
     Encoding,
@@ -28,8 +28,7 @@ from harness.core.interfaces import (
     Packaged,
     Source,
 )
-from harness.encoders.checkpoint import folder_digests, transformer_folder
-from harness.encoders.checkpoint_settings import maximum_length
+from harness.encoders.checkpoint import folder_digests, maximum_length
 from harness.encoders.config import GOLDEN_SENTENCE, BaseConfig
 from harness.encoders.kernels.choose import (
     PLAIN,
@@ -39,7 +38,8 @@ from harness.encoders.kernels.choose import (
     choose_pass,
     run_batches,
 )
-from harness.encoders.weights import parameter_count, read_tensors
+from harness.encoders.modules import transformer_folder
+from harness.encoders.weights import parameter_count
 
 # Part of the key of every encoding: change it with any change that moves a vector.
 ENCODING_VERSION = "2: float32; token means with special tokens; ids of tokenizer.json"
@@ -111,16 +111,6 @@ class TransformerConfig(BaseConfig):
     )
     hardware: Hardware = field(default=Hardware(), repr=False, metadata=NOT_IN_IDENTITY)
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        dtype = self.hardware.dtype
-        name_without_seed = self.name.partition(",")[0]  # of `family, seed 3`
-        _, named_dtype = precision_of(name_without_seed)
-        if dtype not in (FLOAT32, named_dtype):
-            raise UsageError(
-                f"{self.name}: wanted {dtype} in its name; `on` puts it there"
-            )
-
     @property
     def source(self) -> Source:
         """The hub repository, or the package alone, that its files come from."""
@@ -166,33 +156,30 @@ class TransformerConfig(BaseConfig):
             parameters=parameter_count(folder),
         )
 
-    def load(self, path: Path, cache: Path) -> TransformerEncoder:
-        """The encoder, ready, with the forward pass that the rule has for this device.
-
-        `cache` keeps the safetensors form of a pickled checkpoint.
-        """
+    def load(self, path: Path, cache: Path) -> TransformerEncoder:  # noqa: ARG002
+        """The encoder, ready, with the forward pass that the rule has for this device."""
         key = self.identify(path).key
-        folder = transformer_folder(path)
-        tensors = read_tensors(folder, cache)
 
         from harness.encoders.kernels.loading import open_checkpoint
 
-        length = maximum_length(self.name, folder, self.max_length)
-        opened = open_checkpoint(
-            self.name, folder, tensors, length, rebuilt=self.tokenizer == "rebuilt"
+        tokenizer, plain_kernel = open_checkpoint(
+            self.name,
+            transformer_folder(path),
+            self.max_length,
+            rebuilt=self.tokenizer == "rebuilt",
         )
-        plain_kernel = opened.kernel.on(self.hardware)
-        [golden_ids] = opened.tokenizer([GOLDEN_SENTENCE])
+        plain_kernel = plain_kernel.on(self.hardware)
+        [golden_ids] = tokenizer([GOLDEN_SENTENCE])
         kernel, choice = choose_pass(plain_kernel, golden_ids, self.hardware.dtype)
         if self.hardware.batch_tokens:
             choice = replace(choice, tokens=self.hardware.batch_tokens)
         return TransformerEncoder(
             name=self.name,
             key=key,
-            tokenizer=opened.tokenizer,
+            tokenizer=tokenizer,
             kernel=kernel,
             plain_kernel=plain_kernel,
-            sample=opened.sample,
+            sample=plain_kernel([golden_ids]),
             choice=choice,
             hardware=self.hardware,
         )
@@ -271,21 +258,21 @@ class TransformerEncoder:
 
     def with_dropout(self, seed: int) -> TransformerEncoder:
         """This encoder with its dropout on; its masks are drawn from the seed, call after call."""
-        from harness.encoders.kernels.padded import DropoutKernel
+        from harness.encoders.kernels.padded import dropout_pass
 
         return replace(
             self,
-            kernel=DropoutKernel(self.name, self.plain_kernel, seed),
+            kernel=dropout_pass(self.name, self.plain_kernel, seed),
             choice=replace(PLAIN, tokens=DROPOUT_TOKENS),
         )
 
     def with_padding_in_mean(self, width: int) -> TransformerEncoder:
         """This encoder with texts padded to `width` tokens, and means over the padding."""
-        from harness.encoders.kernels.padded import PaddingKernel
+        from harness.encoders.kernels.padded import padding_pass
 
         return replace(
             self,
-            kernel=PaddingKernel(self.plain_kernel, width),
+            kernel=padding_pass(self.plain_kernel, width),
             sample=replace(self.sample, cls=None, pooler=None),
             choice=replace(PLAIN, tokens=TOKENS_BEFORE_PADDING),
         )

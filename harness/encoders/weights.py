@@ -1,25 +1,20 @@
 """The tensors of a checkpoint, read without trust in its files.
 
-Safetensors are read as they are. A `pytorch_model.bin` goes once through torch's
-restricted unpickler into safetensors in the cache; nothing else is ever unpickled.
-Importing this module does not import torch.
+Safetensors are read as they are. A `pytorch_model.bin` is read by torch's restricted
+unpickler; nothing else is ever unpickled. Importing this module does not import torch.
 """
 
 from __future__ import annotations
 
 import pickle
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from math import prod
 from pathlib import Path
 from typing import Any
 
-from harness.core.digests import sha256_of
-from harness.core.errors import CACHE_SETTING, DataError
-from harness.core.files import make_folder, replacing
+from harness.core.errors import DataError
 from harness.encoders.checkpoint import INDEX, PICKLED, weights_files
-
-SAVE_AGAIN = "save the model with save_pretrained, as safetensors"
 
 # What torch raises, by experiment, for a pickle that it cannot or must not load.
 UNREADABLE_PICKLE = (
@@ -36,39 +31,55 @@ UNREADABLE_PICKLE = (
 PICKLED_CALL = re.compile(r"GLOBAL ([A-Za-z_][\w.]*) ", re.ASCII)
 
 
-def read_tensors(folder: Path, cache: Path) -> dict[str, Any]:
+def read_tensors(folder: Path) -> dict[str, Any]:
     """Every tensor of the checkpoint in a folder, as a torch tensor by its name.
 
-    Args:
-        folder: The checkpoint folder.
-        cache: The cache folder, which keeps the safetensors form of a pickled one.
-
-    Raises:
-        DataError: The files are damaged, or hold other things than tensors.
+    Raises DataError for files that are damaged, or hold other things than tensors.
     """
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
-    files = weights_files(folder)
-    if files[0].name == PICKLED:
-        files = (convert_once(cache, files[0], unpickle),)
     tensors: dict[str, Any] = {}
-    for file in files:
+    for file in weights_files(folder):
+        if file.name == PICKLED:
+            return unpickled(file)
         if file.name == INDEX:
             continue
         try:
-            tensors_of_file = load_file(file)
+            tensors.update(load_file(file))
         except SafetensorError as error:
             raise DataError(
                 f"{file}: wanted safetensors, found {error}; fetch it again"
             ) from error
-        repeated_names = sorted(tensors.keys() & tensors_of_file.keys())
-        if repeated_names:
+    return tensors
+
+
+def unpickled(path: Path) -> dict[str, Any]:
+    """The tensors of a pickle by name; none of them shares its memory with another."""
+    import torch
+
+    try:
+        content = torch.load(path, map_location="cpu", weights_only=True)
+    except UNREADABLE_PICKLE as error:
+        # torch's message is not repeated: it advises to trust the file, and quotes it.
+        call = PICKLED_CALL.search(str(error))
+        content_in_words = "something else, or a damaged file"
+        if call:
+            content_in_words = f"a use of {call[1]}"
+        raise DataError(
+            f"{path}: wanted a pickle of nothing but tensors, found {content_in_words}; it was "
+            "not loaded: take a safetensors checkpoint, or fetch it again"
+        ) from error
+    tensors = {}
+    for name, value in (
+        content.items() if isinstance(content, Mapping) else [("", content)]
+    ):
+        if not torch.is_tensor(value):
             raise DataError(
-                f"{file}: wanted each tensor in one file, found {repeated_names[0]} in another, "
-                "too; fetch the whole checkpoint"
+                f"{path}: wanted tensors of numbers by name, found a {type(value).__name__} as "
+                f"{name!r:.60}; save the model with save_pretrained, as safetensors"
             )
-        tensors.update(tensors_of_file)
+        tensors[str(name)] = value.clone().contiguous()
     return tensors
 
 
@@ -92,56 +103,3 @@ def parameter_count(folder: Path) -> int | None:
             if "F" in tensor.get_dtype():  # F32, F16, BF16; I64 is an integer
                 count += prod(tensor.get_shape())
     return count or None
-
-
-# Conversion into safetensors
-
-
-def convert_once(
-    cache: Path, file: Path, convert: Callable[[Path, Path], None]
-) -> Path:
-    """The safetensors form of a file, in the cache under the file's digest: complete or absent.
-
-    Args:
-        cache: The cache folder.
-        file: The file in another format.
-        convert: Called with the file and a path, writes its safetensors form there.
-    """
-    make_folder(cache, CACHE_SETTING)
-    converted = cache / "converted" / f"{sha256_of(file)}.safetensors"
-    if not converted.exists():
-        with replacing(converted) as scratch:
-            convert(file, scratch)
-    return converted
-
-
-def unpickle(path: Path, target: Path) -> None:
-    """Write the tensors of a pickle as safetensors."""
-    import torch
-    from safetensors.torch import save_file
-
-    try:
-        content = torch.load(path, map_location="cpu", weights_only=True)
-    except UNREADABLE_PICKLE as error:
-        # torch's message is not repeated: it advises to trust the file, and quotes it.
-        call = PICKLED_CALL.search(str(error))
-        content_in_words = "something else, or a damaged file"
-        if call:
-            content_in_words = f"a use of {call[1]}"
-        raise DataError(
-            f"{path}: wanted a pickle of nothing but tensors, found {content_in_words}; it was "
-            "not loaded: take a safetensors checkpoint, or fetch it again"
-        ) from error
-    tensors = {}
-    for name, value in (
-        content.items() if isinstance(content, Mapping) else [("", content)]
-    ):
-        is_dense = torch.is_tensor(value) and value.layout == torch.strided
-        if not is_dense or value.is_quantized:
-            raise DataError(
-                f"{path}: wanted tensors of numbers by name, found a {type(value).__name__} as "
-                f"{name!r:.60}, or one that is sparse or quantised; {SAVE_AGAIN}"
-            )
-        # Clones, because safetensors stores no views, and checkpoints tie weights.
-        tensors[str(name)] = value.clone().contiguous()
-    save_file(tensors, target)

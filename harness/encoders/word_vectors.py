@@ -30,12 +30,7 @@ from harness.core.interfaces import (
 )
 from harness.encoders.checkpoint import require_weights
 from harness.encoders.config import BaseConfig
-from harness.encoders.vector_files import (
-    ARRAY_SUFFIXES,
-    convert_to_safetensors,
-    read_vectors,
-)
-from harness.encoders.weights import convert_once
+from harness.encoders.vector_files import ARRAY_SUFFIXES, converted_once, read_vectors
 from harness.encoders.word_tokenizer import PLAIN_TOKENISER, Tokeniser
 
 # Part of the key of every encoding: change it with any change that moves a vector.
@@ -113,7 +108,7 @@ class StaticConfig(BaseConfig):
         key = self.identify(path).key
         file = self.vector_file(path)
         if file.suffix not in ARRAY_SUFFIXES:
-            file = convert_once(cache, file, convert_to_safetensors)
+            file = converted_once(cache, file)
         words, vectors = read_vectors(file)
         return StaticEncoder(
             key=key,

@@ -36,8 +36,8 @@ from harness.core.metrics import metric_of
 from harness.core.scores import score_at
 from harness.core.types import Method, Record, Task
 from harness.data.places import Places
-from harness.encoders.checkpoint import transformer_folder
 from harness.encoders.kernels.loading import opening
+from harness.encoders.modules import transformer_folder
 from harness.encoders.native import NativeConfig
 from harness.encoders.transformer import TransformerConfig, TransformerEncoder
 from harness.encoders.weights import read_tensors
@@ -119,7 +119,7 @@ def write_model(
         if isinstance(model[0], Transformer):
             # The library has made up the weights of heads that the checkpoint lacks, and
             # saved them, too.
-            tensors = read_tensors(transformer_folder(path), places.cache)
+            tensors = read_tensors(transformer_folder(path))
             save_file(tensors, f"{scratch}/new/model.safetensors", {"format": "pt"})
         if folder.exists():
             folder.rmdir()

@@ -27,12 +27,10 @@ from harness.core.arrays import Float, Float32, Int64
 from harness.core.digests import digest_of_files
 from harness.core.errors import UsageError
 from harness.core.interfaces import Pooling
-from harness.encoders.checkpoint import weights_files
-from harness.encoders.checkpoint_settings import maximum_length
+from harness.encoders.checkpoint import maximum_length, weights_files
 from harness.encoders.kernels.loading import open_checkpoint
 from harness.encoders.kernels.packed import Run, runs_of
 from harness.encoders.kernels.padded import TokenIds, padded_states
-from harness.encoders.weights import read_tensors
 from harness.transforms.pooling import CLS, Cls, Mean
 
 # Dropout
@@ -232,7 +230,6 @@ class SentenceEncoder(nn.Module):
     Args:
         name: Its name, for messages.
         folder: The checkpoint folder.
-        cache: The cache folder, which keeps the safetensors form of pickled weights.
         setup: How it is trained.
         seed: Draws the weights of a new head.
 
@@ -249,26 +246,21 @@ class SentenceEncoder(nn.Module):
         start_sha256: The digest of the weights that it was opened with.
     """
 
-    def __init__(
-        self, name: str, folder: Path, cache: Path, setup: Setup, seed: int
-    ) -> None:
+    def __init__(self, name: str, folder: Path, setup: Setup, seed: int) -> None:
         super().__init__()
         if torch.device(setup.device).type == "cuda" and not torch.cuda.is_available():
             raise UsageError(
                 f"{name}: wanted to train on {setup.device}, found no CUDA device here"
             )
         self.start_sha256 = digest_of_files(weights_files(folder))
-        tensors = read_tensors(folder, cache)
-        length = maximum_length(name, folder, setup.max_length)
-        opened = open_checkpoint(name, folder, tensors, length)
-        self.summary = opened.kernel.summary
+        self.tokenizer, kernel = open_checkpoint(name, folder, setup.max_length)
+        self.summary = kernel.summary
         if isinstance(setup.pooling, Cls) and self.summary is None:
             raise UsageError(f"{name}: {setup.pooling.refusal}")
-        self.transformer = opened.kernel.model
-        self.padding_id = opened.kernel.padding_id
-        self.tokenizer = opened.tokenizer
+        self.transformer = kernel.model
+        self.padding_id = kernel.padding_id
         own_length = maximum_length(name, folder)
-        self.reader = replace(opened.tokenizer, max_length=own_length)
+        self.reader = replace(self.tokenizer, max_length=own_length)
         self.setup = setup
         self.noise = Noise()
         config: Any = self.transformer.config

@@ -118,22 +118,19 @@ def mask(
     return masked_ids, positions
 
 
-def open_mlm_head(
-    name: str, folder: Path, cache: Path, encoder: SentenceEncoder
-) -> MaskedLMHead:
+def open_mlm_head(name: str, folder: Path, encoder: SentenceEncoder) -> MaskedLMHead:
     """The masked-LM head that a checkpoint holds.
 
     Args:
         name: The name of the checkpoint, for messages.
         folder: Its folder.
-        cache: The cache folder, which keeps the safetensors form of pickled weights.
         encoder: The encoder that was opened from the same folder.
 
     Raises:
         UsageError: The architecture has no such head.
         DataError: The checkpoint lacks a part of it.
     """
-    tensors = read_tensors(folder, cache)
+    tensors = read_tensors(folder)
     config = AutoConfig.from_pretrained(
         folder, local_files_only=True, trust_remote_code=False
     )

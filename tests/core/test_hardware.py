@@ -1,6 +1,5 @@
 """Device, precision and batches of an encoder: what moves a score is in its name and its key."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -41,10 +40,6 @@ def test_a_precision_stands_in_the_name_and_float32_does_not(name, dtype, wanted
 @pytest.mark.parametrize(
     ("made", "refusal"),
     [
-        (
-            lambda: replace(MINI, hardware=Hardware(dtype="float16")),
-            "wanted float16 in its name",
-        ),
         (lambda: Hardware(dtype="int8"), "wanted a precision of float32"),
         (lambda: Hardware(batch_tokens=0), "wanted 1 token or more"),
         (

@@ -12,10 +12,9 @@ from tolerances import ROUNDING, encoding_gap, relative_gap
 from harness.cli.recipes import SimcseUnsup
 from harness.core.errors import DataError
 from harness.data.places import Places
-from harness.encoders.checkpoint import transformer_folder
-from harness.encoders.checkpoint_settings import NOT_APPLIED
+from harness.encoders.checkpoint import NOT_APPLIED
 from harness.encoders.module_writer import edit_json
-from harness.encoders.modules import default_pooling
+from harness.encoders.modules import default_pooling, transformer_folder
 from harness.encoders.native import NativeConfig
 from harness.encoders.transformer import TransformerConfig
 from harness.encoders.weights import read_tensors
@@ -40,9 +39,6 @@ APPLIED_ELSEWHERE = {
     "quantization_config = ": lambda f: edit_json(
         f / "config.json", quantization_config={"quant_method": "bitsandbytes"}
     ),
-    "quantization_config = {}": lambda f: edit_json(
-        f / "config.json", quantization_config={}
-    ),
     "transformers_weights = ": lambda f: edit_json(
         f / "config.json", transformers_weights="other.safetensors"
     ),
@@ -58,7 +54,7 @@ READINGS = {
     "a pooling of its states": PLAIN.identify,
     "another pooling and length": PLAIN.with_max_length(9).identify,
     "its own modules": NativeConfig(PLAIN).identify,
-    "a start of training": lambda f: read_tensors(f, f / "cache"),
+    "a start of training": read_tensors,
     "a function of a program": lambda f: encoder(f, places=Places(f / "cache")),
     "a function of a program, its mean": lambda f: encoder(
         f"{f}.mean", places=Places(f / "cache")

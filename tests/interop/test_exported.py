@@ -221,9 +221,7 @@ def test_no_weight_is_written_that_the_checkpoint_lacks(pooling, tmp_path):
     model = places.encoder(method.encoder)
     cell = FittedTransforms(method.encoder.identify(model), ())
     write_model(PlannedCell(method, TOY, 0), cell, places, tmp_path / "out")
-    written, wanted = (
-        read_tensors(folder, tmp_path) for folder in (tmp_path / "out", model)
-    )
+    written, wanted = (read_tensors(folder) for folder in (tmp_path / "out", model))
     assert written.keys() == wanted.keys()
     assert all(torch.equal(written[name], wanted[name]) for name in wanted)
 

@@ -30,19 +30,18 @@ from harness.core.toml import read_rows
 from harness.data.places import Places, asset_named, packaged
 from harness.data.tasks.corpora import ALL_NLI_HEADER
 from harness.encoders.checkpoint import (
+    OFFSET_POSITIONS,
     PICKLED,
     SAFETENSORS,
-    STATIC_MODULE,
     TRAINING_FILE,
 )
-from harness.encoders.checkpoint_settings import OFFSET_POSITIONS
 from harness.encoders.counted_vectors import read_counts
 from harness.encoders.module_writer import (
     append_module,
     append_transformer,
     write_settings,
 )
-from harness.encoders.modules import LIBRARY, MODEL_FILE
+from harness.encoders.modules import LIBRARY, MODEL_FILE, STATIC_MODULE
 from harness.encoders.subword_vectors import MODEL_TYPE
 from harness.encoders.trained import FamilyConfig
 from harness.registry import load_registry

@@ -43,7 +43,7 @@ def task(tmp_path):
     folder = places.encoder(load_registry().encoders["bert-mini"])
 
     def make(objective):
-        encoder = SentenceEncoder("bert-mini", folder, tmp_path, SETUP, seed=0)
+        encoder = SentenceEncoder("bert-mini", folder, SETUP, seed=0)
         if objective == "regression":
             settings = replace(Siamese.regression(), setup=SETUP, batch=BATCH, epochs=1)
             whole = ScoredPairs.from_task(

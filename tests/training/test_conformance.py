@@ -82,7 +82,7 @@ def test_losses_of_the_first_steps_are_those_of_the_authors_code(
     assert settings.learning_rate == authors["learning_rate"]
 
     start = places.encoder(load_registry().encoders["bert-mini"])
-    encoder = SentenceEncoder("bert-mini", start, cache_dir, settings.setup, seed=0)
+    encoder = SentenceEncoder("bert-mini", start, settings.setup, seed=0)
     training = ContrastiveTraining(settings, encoder, columns, seed=0)
     schedule = settings.schedule(ROWS)
     assert schedule.steps == STEPS

@@ -28,7 +28,7 @@ TEXTS = [
 @pytest.fixture
 def open_training_encoder(checkpoint, tmp_path):
     def encoder(kind="bert", **setup):
-        return SentenceEncoder(kind, checkpoint(kind), tmp_path, Setup(**setup), seed=0)
+        return SentenceEncoder(kind, checkpoint(kind), Setup(**setup), seed=0)
 
     return encoder
 

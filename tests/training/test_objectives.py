@@ -115,7 +115,7 @@ def opened(folder):
 
     def encoder(setup):
         if setup not in made:
-            made[setup] = SentenceEncoder("tiny", folder, folder, setup, seed=0)
+            made[setup] = SentenceEncoder("tiny", folder, setup, seed=0)
         return copy.deepcopy(made[setup]).train()
 
     return encoder
@@ -129,9 +129,7 @@ def training(opened, folder):
         if kind is Siamese:
             return SiameseTraining(settings, encoder, data, 0)
         masked = (
-            open_mlm_head("tiny", folder, folder, encoder)
-            if settings.masked_words
-            else None
+            open_mlm_head("tiny", folder, encoder) if settings.masked_words else None
         )
         return ContrastiveTraining(settings, encoder, data, 0, masked)
 

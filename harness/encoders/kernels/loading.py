@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from inspect import signature
 from pathlib import Path
 from typing import Any
@@ -25,13 +25,8 @@ from transformers.utils import logging as transformers_logging
 
 from harness.core.arrays import Float32
 from harness.core.errors import DataError
-from harness.core.interfaces import Encoding
-from harness.encoders.architectures import (
-    FULL_ATTENTION,
-    REFUSED_ARCHITECTURES,
-    WITHOUT_PADDING,
-)
-from harness.encoders.checkpoint_settings import CONFIG_FILE
+from harness.encoders.architectures import REFUSED_ARCHITECTURES, WITHOUT_PADDING
+from harness.encoders.checkpoint import CONFIG_FILE, maximum_length
 from harness.encoders.config import GOLDEN_SENTENCE
 from harness.encoders.kernels.padded import PaddedKernel
 from harness.encoders.kernels.tokenizing import (
@@ -40,6 +35,7 @@ from harness.encoders.kernels.tokenizing import (
     open_tokenizer,
 )
 from harness.encoders.library import library_errors
+from harness.encoders.weights import read_tensors
 
 # Tensors that an encoder leaves unused: heads of pre-training and of tasks, and buffers
 # that every model makes anew. Any other is a part of the encoder that its configuration
@@ -58,74 +54,55 @@ LARGEST_ROUNDING = 1e-6
 LEAST_EFFECT = 1e-4
 
 
-@dataclass(frozen=True, eq=False)
-class OpenedCheckpoint:
-    """What a checkpoint folder gives.
-
-    Attributes:
-        tokenizer: Its tokenizer.
-        kernel: Its plain forward pass.
-        sample: The encoding of the golden sentence, for the shapes of its arrays.
-    """
-
-    tokenizer: CuttingTokenizer
-    kernel: PaddedKernel
-    sample: Encoding
-
-
 def open_checkpoint(
-    name: str,
-    folder: Path,
-    tensors: Mapping[str, Any],
-    max_length: int,
-    *,
-    rebuilt: bool = False,
-) -> OpenedCheckpoint:
-    """The tokenizer and the forward pass of a folder.
+    name: str, folder: Path, requested_length: int | None, *, rebuilt: bool = False
+) -> tuple[CuttingTokenizer, PaddedKernel]:
+    """The tokenizer and the plain forward pass of a folder.
 
     Args:
         name: The name of the encoder, for messages.
         folder: The checkpoint folder.
-        tensors: Its weights by name.
-        max_length: The maximum length of a text, in tokens.
+        requested_length: The tokens that a text is cut to; None for the checkpoint's own.
         rebuilt: Whether the tokenizer is the one that transformers makes anew.
 
     Raises:
-        DataError: Transformers does not open the folder, or would give wrong vectors.
+        DataError: The files are damaged, transformers does not open them, or it would
+            give wrong vectors.
         UsageError: The maximum length leaves no room for a word.
     """
+    tensors = read_tensors(folder)
+    length = maximum_length(name, folder, requested_length)
     with opening(name, folder):
+        tokenizer = open_tokenizer(name, folder, length, rebuilt=rebuilt)
+        [golden_ids] = tokenizer([GOLDEN_SENTENCE])
         model, missing = _load_model(name, folder, tensors)
-        tokenizer = open_tokenizer(name, folder, max_length, rebuilt=rebuilt)
-        raw_tokenizer = tokenizer.tokenizer
         # The encoder of a model that has a decoder, or whose checkpoint was saved without.
         class_names = model.config.architectures or ()
         runs_encoder_alone = model.config.is_encoder_decoder or any(
             class_name.endswith("EncoderModel") for class_name in class_names
         )
         encoder = model.get_encoder() if runs_encoder_alone else model
-        [golden_ids] = tokenizer([GOLDEN_SENTENCE])
         kernel = PaddedKernel(
             model=encoder,
-            padding_id=raw_tokenizer.pad_token_id or 0,
-            summary=None,
+            padding_id=tokenizer.tokenizer.pad_token_id or 0,
             has_pooler=_has_pooler(name, model, encoder, missing),
         )
         _require_agreement(name, tokenizer, kernel, golden_ids)
-        _require_one_token_type(name, raw_tokenizer, encoder)
         # The pass over the golden sentence shows the two facts that are left.
+        summary = None
         if not runs_encoder_alone:
-            summary = _summary_position(kernel, golden_ids, raw_tokenizer.cls_token_id)
-            kernel = replace(kernel, summary=summary)
+            cls_id = tokenizer.tokenizer.cls_token_id
+            summary = _summary_position(kernel, golden_ids, cls_id)
         needs_equal_lengths = model.config.model_type in WITHOUT_PADDING
         if not needs_equal_lengths:
             needs_equal_lengths = _sees_padding(kernel, golden_ids)
-        kernel = replace(kernel, needs_equal_lengths=needs_equal_lengths)
-        return OpenedCheckpoint(tokenizer, kernel, sample=kernel([golden_ids]))
+        return tokenizer, replace(
+            kernel, summary=summary, needs_equal_lengths=needs_equal_lengths
+        )
 
 
 @contextmanager
-def opening(name: str, folder: Path) -> Iterator[None]:
+def opening(name: str, folder: Path, library: str = "transformers") -> Iterator[None]:
     """One line for each error of a library that opens a folder, and none of its log messages."""
     verbosity = transformers_logging.get_verbosity()
     shows_bars = transformers_logging.is_progress_bar_enabled()
@@ -133,7 +110,7 @@ def opening(name: str, folder: Path) -> Iterator[None]:
     transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     try:
         with library_errors(
-            f"{name}: wanted an encoder that transformers opens at {folder}",
+            f"{name}: wanted an encoder that {library} opens at {folder}",
             "mend the file, or fetch it again",
         ):
             yield
@@ -148,7 +125,7 @@ def opening(name: str, folder: Path) -> Iterator[None]:
 
 def _load_model(
     name: str, folder: Path, tensors: Mapping[str, Any]
-) -> tuple[Any, Collection[str]]:
+) -> tuple[Any, set[str]]:
     """The model without heads, and the names of the weights that the checkpoint lacks.
 
     Raises ValueError for weights that do not fit, which `opening` reports.
@@ -163,15 +140,12 @@ def _load_model(
         )
     _require_size(folder, config, tensors)
     config.return_dict = True  # a setting of the caller
+    config.use_cache = False  # for generating: a decoder would keep every key and value
     if getattr(config, "attention_type", None) == "block_sparse":
         # BigBird's attention over blocks that are drawn at random. The model changes to
         # full attention at the first short text, so that texts would depend on others.
-        config.attention_type = FULL_ATTENTION
-    config.use_cache = False  # for generating: a decoder would keep every key and value
+        config.attention_type = "original_full"
     model, loading = model_with_weights(MODEL_MAPPING[type(config)], config, tensors)
-    for misfits in (loading["mismatched_keys"], loading["error_msgs"]):
-        if misfits:
-            raise ValueError(f"weights do not fit: {misfits}")
     unplaced = sorted(
         name for name in loading["unexpected_keys"] if not UNUSED_TENSORS.search(name)
     )
@@ -187,7 +161,7 @@ def _load_model(
             raise ValueError(
                 f"{tensor.dtype} as the weights {name}, which are real numbers"
             )
-    return model.eval(), loading["missing_keys"]
+    return model.eval(), set(loading["missing_keys"])
 
 
 def _require_size(folder: Path, config: Any, tensors: Mapping[str, Any]) -> None:
@@ -210,10 +184,9 @@ def _require_size(folder: Path, config: Any, tensors: Mapping[str, Any]) -> None
 def model_with_weights(
     architecture: Any, config: Any, tensors: Mapping[str, Any]
 ) -> tuple[Any, Any]:
-    """A model in float32 with these weights, and what was missing, left over or did not fit.
+    """A model in float32 with these weights, and the names of `missing_keys` and `unexpected_keys`.
 
-    The second is the loading info of transformers: `missing_keys`, `unexpected_keys`,
-    `mismatched_keys` and `error_msgs`.
+    Transformers raises an error for a weight of another shape.
     """
     return architecture.from_pretrained(
         None,
@@ -225,7 +198,7 @@ def model_with_weights(
     )
 
 
-def _has_pooler(name: str, model: Any, encoder: Any, missing: Collection[str]) -> bool:
+def _has_pooler(name: str, model: Any, encoder: Any, missing: set[str]) -> bool:
     """Whether the checkpoint holds the pooler; refuses one that lacks any other encoder weight.
 
     Every architecture with such a head over CLS calls it `pooler`. A decoder that is
@@ -233,23 +206,16 @@ def _has_pooler(name: str, model: Any, encoder: Any, missing: Collection[str]) -
     the model that the checkpoint lacks.
     """
     run = {id(weight) for weight in encoder.parameters()}
-    not_run = {
-        weight_name
-        for weight_name, weight in model.named_parameters(remove_duplicate=False)
-        if id(weight) not in run
-    }
-    missing_in_encoder = set(missing) - not_run
-    refused = sorted(
-        weight_name
-        for weight_name in missing_in_encoder
-        if not weight_name.startswith("pooler.")
-    )
+    for weight_name, weight in model.named_parameters(remove_duplicate=False):
+        if id(weight) not in run:
+            missing.discard(weight_name)
+    refused = sorted(name for name in missing if not name.startswith("pooler."))
     if refused:
         raise DataError(
             f"{name}: the checkpoint lacks {len(refused)} of its encoder's weights, first "
             f"{refused[0]}; wanted all, for nothing newly initialised is scored: fetch it again"
         )
-    return getattr(encoder, "pooler", None) is not None and not missing_in_encoder
+    return getattr(encoder, "pooler", None) is not None and not missing
 
 
 # What the model and the tokenizer do with the golden sentence
@@ -275,6 +241,14 @@ def _require_agreement(
             f"{name}: the tokenizer makes each of {', '.join(PROBE_WORDS)} of the ids "
             f"{sorted(ids_by_word[0])}; it has no vocabulary: fetch the whole checkpoint"
         )
+    # Types tell the two texts of a pair apart. They are not passed to a model here, which
+    # then takes 0 for all tokens.
+    types = tokenizer.tokenizer(GOLDEN_SENTENCE).get("token_type_ids", ())
+    if any(types) and "token_type_ids" in signature(kernel.model.forward).parameters:
+        raise DataError(
+            f"{name}: wanted a tokenizer that gives the tokens of a text the type 0, found the "
+            f"types {sorted(set(types))}, which are not passed to the model; take another encoder"
+        )
     states, _, _ = kernel.states([golden_ids])
     shapes = [tuple(state.shape) for state in states]
     expected_shape = (1, len(golden_ids), shapes[-1][-1])
@@ -283,20 +257,6 @@ def _require_agreement(
             f"{name}: wanted states of the shape {expected_shape} from every layer of a "
             f"{kernel.model.config.model_type} model, found {shapes}; take an encoder that keeps "
             "all tokens"
-        )
-
-
-def _require_one_token_type(name: str, tokenizer: Any, model: Any) -> None:
-    """Refuse a tokenizer that gives a text's tokens types other than 0 that the model would take.
-
-    Types tell the two texts of a pair apart. They are not passed to a model here, which
-    then takes 0 for all tokens.
-    """
-    types = tokenizer(GOLDEN_SENTENCE).get("token_type_ids", ())
-    if any(types) and "token_type_ids" in signature(model.forward).parameters:
-        raise DataError(
-            f"{name}: wanted a tokenizer that gives the tokens of a text the type 0, found the "
-            f"types {sorted(set(types))}, which are not passed to the model; take another encoder"
         )
 
 
@@ -312,18 +272,12 @@ def _summary_position(
     last_of_prefix = []  # the state of its last token in the whole text, and without the rest
     for ids in (golden_ids, prefix):
         states, _, _ = kernel.states([ids])
-        last_of_prefix.append(states[-1][0, len(prefix) - 1].float())
+        last_of_prefix.append(states[-1][0, len(prefix) - 1].numpy())
     in_text, alone = last_of_prefix
-    largest_coordinate = float(in_text.abs().max())
-    gap = float((in_text - alone).abs().max())
-    is_causal = gap <= LARGEST_ROUNDING * max(1.0, largest_coordinate)
-    if is_causal:
-        return -1
-    if golden_ids[0] == cls_id:
+    is_causal = _gap(in_text, alone) <= LARGEST_ROUNDING
+    if golden_ids[0] == cls_id and not is_causal:
         return 0
-    if golden_ids[-1] == cls_id:
-        return -1
-    return None
+    return -1 if is_causal or golden_ids[-1] == cls_id else None
 
 
 def _sees_padding(kernel: PaddedKernel, ids: Sequence[int]) -> bool:
@@ -331,12 +285,15 @@ def _sees_padding(kernel: PaddedKernel, ids: Sequence[int]) -> bool:
     prefix = _prefix(ids)
     unpadded: Float32[np.ndarray, "L D"] = kernel([prefix]).mean[0]
     padded: Float32[np.ndarray, "L D"] = kernel([ids, prefix]).mean[1]
-    largest_coordinate = float(np.abs(unpadded).max())
-    gap = np.abs(unpadded - padded).max()
     # `not <=`, so that a gap that is no number counts as an effect.
-    return not gap <= LEAST_EFFECT * max(1.0, largest_coordinate)
+    return not _gap(unpadded, padded) <= LEAST_EFFECT
 
 
 def _prefix(ids: Sequence[int]) -> Sequence[int]:
     """The first half of a sentence's tokens, at least one."""
     return ids[: max(1, len(ids) // 2)]
+
+
+def _gap(x: Float32[np.ndarray, "..."], y: Float32[np.ndarray, "..."]) -> float:
+    """The largest difference of two arrays, as a share of the largest coordinate or of 1."""
+    return float(np.abs(x - y).max() / max(1.0, np.abs(x).max()))

@@ -7,19 +7,20 @@ a transformer is the library's alone.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.util import import_from_string
-from torch import Tensor, nn
+from torch import nn
 
 from harness.core.errors import DataError
 from harness.core.interfaces import Encoding, native_encoding
 from harness.encoders.architectures import pools_decoder
+from harness.encoders.config import FunctionEncoder
 from harness.encoders.kernels.choose import PLAIN, Kernel, multiplications
 from harness.encoders.kernels.loading import opening
 from harness.encoders.kernels.padded import PaddedKernel, TokenIds, to_numpy
@@ -27,7 +28,7 @@ from harness.encoders.library import library_errors
 from harness.encoders.modules import POOLING, Modules
 from harness.encoders.transformer import TransformerEncoder
 
-Features = dict[str, Any]  # what a module of the library takes and returns
+LIBRARY = "sentence-transformers"
 
 
 def under_modules(
@@ -60,30 +61,31 @@ def under_modules(
     skipped_tokens = 0
     if prompt and not modules.pooling.get("include_prompt", True):
         skipped_tokens = tokenizer.prompt_length(prompt)
-    layers: list[nn.Module] = []
-    with opening(encoder.name, modules.folder):
-        for entry in modules.entries[1:]:
-            module_class: Any = import_from_string(entry.class_path)
+    with opening(encoder.name, modules.folder, LIBRARY):
+        layers: list[nn.Module] = []
+        for class_name, subfolder in zip(
+            modules.classes[1:], modules.subfolders[1:], strict=True
+        ):
+            module_class: Any = import_from_string(class_name)
             # The library refuses weights that are missing or left over.
             module = module_class.load(
-                str(modules.folder), subfolder=entry.subfolder, local_files_only=True
+                str(modules.folder), subfolder=subfolder, local_files_only=True
             )
             layers.append(module.eval().float())
-
-    kernel: Kernel
-    choice = encoder.choice
-    takes_first = modules.modes == ("cls",) and encoder.plain_kernel.summary == 0
-    is_pooled = modules.kinds[1] == POOLING and skipped_tokens == 0
-    if is_pooled and (takes_first or modules.modes == ("mean",)):
-        kernel = PooledVectors(
-            encoder.kernel, layers[1:], modules.dimensions, takes_first
-        )
-    else:
-        kernel = PooledTokens(
-            encoder.plain_kernel, layers, modules.dimensions, skipped_tokens
-        )
-        choice = replace(PLAIN, tokens=encoder.hardware.batch_tokens or PLAIN.tokens)
-    with opening(encoder.name, modules.folder):
+        kernel: Kernel
+        choice = encoder.choice
+        takes_first = modules.modes == ("cls",) and encoder.plain_kernel.summary == 0
+        is_pooled = modules.kinds[1:2] == (POOLING,) and skipped_tokens == 0
+        if is_pooled and (takes_first or modules.modes == ("mean",)):
+            kernel = PooledVectors(
+                encoder.kernel, layers[1:], modules.dimensions, takes_first
+            )
+        else:
+            kernel = PooledTokens(
+                encoder.plain_kernel, layers, modules.dimensions, skipped_tokens
+            )
+            tokens = encoder.hardware.batch_tokens or PLAIN.tokens
+            choice = replace(PLAIN, tokens=tokens)
         sample = kernel(tokenizer(["one sentence"]))
     return replace(
         encoder,
@@ -97,13 +99,12 @@ def under_modules(
 
 
 def _vectors(
-    features: Features, layers: Sequence[nn.Module], dimensions: int | None
+    features: dict[str, Any], layers: Sequence[nn.Module], dimensions: int | None
 ) -> Encoding:
-    """The vectors that modules make of features."""
+    """The vectors that modules of the library make of features."""
     for layer in layers:
         features = layer(features)
-    vectors: Tensor = features["sentence_embedding"]
-    return native_encoding(to_numpy(vectors[:, :dimensions]))
+    return native_encoding(to_numpy(features["sentence_embedding"][:, :dimensions]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,7 +150,7 @@ class PooledTokens:
     def __call__(self, batch: TokenIds) -> Encoding:
         with torch.inference_mode():
             states, mask, _ = self.plain_kernel.states(batch)
-            features: Features = {
+            features: dict[str, Any] = {
                 "token_embeddings": states[-1].float().cpu(),
                 "attention_mask": mask.long().cpu(),
                 "prompt_length": self.skipped_tokens,
@@ -162,56 +163,34 @@ class PooledTokens:
             return _vectors(features, self.layers, self.dimensions)
 
 
-# Folders without a transformer
+def open_library_encoder(
+    name: str, key: str, modules: Modules, prompt: str
+) -> FunctionEncoder:
+    """The encoder of a folder without a transformer: a table of vectors, read by the library.
 
-
-@dataclass(frozen=True, eq=False)
-class LibraryEncoder:
-    """A folder whose first module is a table of vectors, read by sentence-transformers.
-
-    Attributes:
-        key: The digest of everything that changes its vectors.
-        model: The model, in float32 and on the processor.
-        prompt: The text that is put before each sentence.
+    `name` and `key` are the encoder's. Raises DataError for a folder that the library does
+    not open, and for weights that are not finite.
     """
 
-    key: str
-    model: SentenceTransformer = field(repr=False)
-    prompt: str
-
-    facts: ClassVar[Mapping[str, object]] = {}
-
-    def encode(self, texts: Sequence[str]) -> Encoding:
-        """One vector a text, in order."""
+    def encode(texts: Sequence[str]) -> Encoding:
         with library_errors(
             "wanted a table with a vector for each token of its tokenizer",
             "fetch the whole folder",
         ):
-            vectors = self.model.encode(
-                list(texts), prompt=self.prompt, show_progress_bar=False
-            )
+            vectors = model.encode(list(texts), prompt=prompt, show_progress_bar=False)
         return native_encoding(np.asarray(vectors, np.float32))
 
-
-def open_library_encoder(
-    name: str, key: str, modules: Modules, prompt: str
-) -> LibraryEncoder:
-    """The encoder of a folder without a transformer; `name` and `key` are the encoder's.
-
-    Raises DataError for a folder that the library does not open, and for weights that are
-    not finite.
-    """
-    with opening(name, modules.folder):
+    with opening(name, modules.folder, LIBRARY):
         model = SentenceTransformer(
             str(modules.folder),
             device="cpu",
             local_files_only=True,
             trust_remote_code=False,
         )
-        encoder = LibraryEncoder(key, model.float().eval(), prompt)
-        encoder.encode(["one sentence"])
+        model = model.float().eval()
+        encode(["one sentence"])
     if not all(torch.isfinite(weights).all() for weights in model.parameters()):
         raise DataError(
             f"{modules.folder}: wanted weights of finite numbers, found others; fetch it again"
         )
-    return encoder
+    return FunctionEncoder(key, encode)

@@ -16,15 +16,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain, groupby
-from operator import attrgetter
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
+from transformers.activations import ACT2FN
 
 from harness.core.arrays import Float, Int64
 from harness.core.interfaces import Encoding
@@ -40,79 +40,11 @@ States = Float[Tensor, "T D"]  # of all tokens of a batch
 
 # Architectures
 
-
-@dataclass(frozen=True)
-class ModulePaths:
-    """Where the modules of a layer are in a model of transformers, as paths of attributes.
-
-    Attributes:
-        layers: The list of layers, from the model; all other paths are from a layer.
-        query_key_value: The linear layers of attention.
-        attention_output: The linear layer after attention.
-        attention_norm: The norm after it.
-        expansion: The linear layer from the states to a wider matrix.
-        activation: The function of that matrix.
-        contraction: The linear layer back to the states.
-        norm: The norm at the end of a layer.
-        activation_setting: The setting in the model's configuration that names the
-            activation.
-        has_position_bias: Whether attention adds a bias for the distance of two tokens.
-    """
-
-    layers: str
-    query_key_value: tuple[str, str, str]
-    attention_output: str
-    attention_norm: str
-    expansion: str
-    activation: str
-    contraction: str
-    norm: str
-    activation_setting: str = "hidden_act"
-    has_position_bias: bool = False
-
-
-BERT = ModulePaths(
-    layers="encoder.layer",
-    query_key_value=(
-        "attention.self.query",
-        "attention.self.key",
-        "attention.self.value",
-    ),
-    attention_output="attention.output.dense",
-    attention_norm="attention.output.LayerNorm",
-    expansion="intermediate.dense",
-    activation="intermediate.intermediate_act_fn",
-    contraction="output.dense",
-    norm="output.LayerNorm",
+# The `model_type` of transformers whose layers hold six linear layers (query, key, value,
+# the output of attention, expansion, contraction) and two norms, in this order.
+ARCHITECTURES = frozenset(
+    {"bert", "camembert", "distilbert", "electra", "mpnet", "roberta", "xlm-roberta"}
 )
-MPNET = replace(
-    BERT,
-    query_key_value=("attention.attn.q", "attention.attn.k", "attention.attn.v"),
-    attention_output="attention.attn.o",
-    attention_norm="attention.LayerNorm",
-    has_position_bias=True,
-)
-DISTILBERT = ModulePaths(
-    layers="transformer.layer",
-    query_key_value=("attention.q_lin", "attention.k_lin", "attention.v_lin"),
-    attention_output="attention.out_lin",
-    attention_norm="sa_layer_norm",
-    expansion="ffn.lin1",
-    activation="ffn.activation",
-    contraction="ffn.lin2",
-    norm="output_layer_norm",
-    activation_setting="activation",
-)
-# By transformers' `model_type`.
-ARCHITECTURES = {
-    "bert": BERT,
-    "roberta": BERT,
-    "xlm-roberta": BERT,
-    "camembert": BERT,
-    "electra": BERT,
-    "mpnet": MPNET,
-    "distilbert": DISTILBERT,
-}
 
 
 def is_packable(model: Any) -> bool:
@@ -169,26 +101,24 @@ class Layer:
 
     Args:
         layer: The layer of the model.
-        paths: Where its modules are.
         library: The library that multiplies.
-        activation_name: The activation in the model's configuration. `gelu` is computed
+        activation: The name of the activation between the two layers. `gelu` is computed
             with the product before it.
     """
 
-    def __init__(
-        self, layer: Any, paths: ModulePaths, library: str, activation_name: str
-    ) -> None:
-        module = layer.get_submodule
-        projections = [module(path) for path in paths.query_key_value]
-        self.query_key_value = Linear(library, *projections)
-        self.attention_output = Linear(library, module(paths.attention_output))
-        self.attention_norm = module(paths.attention_norm)
-        self.expansion = Linear(library, module(paths.expansion))
+    def __init__(self, layer: nn.Module, library: str, activation: str) -> None:
+        modules = list(layer.modules())
+        linears = [module for module in modules if isinstance(module, nn.Linear)]
+        norms = [module for module in modules if isinstance(module, nn.LayerNorm)]
+        query, key, value, attention_output, expansion, contraction = linears
+        self.query_key_value = Linear(library, query, key, value)
+        self.attention_output = Linear(library, attention_output)
+        self.expansion = Linear(library, expansion)
+        self.contraction = Linear(library, contraction)
+        self.attention_norm, self.norm = norms
         self.activation: Callable[[States], States] | None = None
-        if activation_name != "gelu":
-            self.activation = attrgetter(paths.activation)(layer)
-        self.contraction = Linear(library, module(paths.contraction))
-        self.norm: Callable[[States], States] = module(paths.norm)
+        if activation != "gelu":
+            self.activation = ACT2FN[activation]
 
     def expand(self, x: States) -> Float[Tensor, "T W"]:
         """The states in the wider matrix, after the activation."""
@@ -227,13 +157,18 @@ class PackedKernel:
         self.plain_kernel = plain_kernel
         self.model = plain_kernel.model
         config = self.model.config
-        self.paths = ARCHITECTURES[config.model_type]
-        activation_name = getattr(config, self.paths.activation_setting)
-        self.layers = [
-            Layer(layer, self.paths, library, activation_name)
-            for layer in self.model.get_submodule(self.paths.layers)
-        ]
+        # DistilBERT has a name of its own for it.
+        activation = getattr(config, "hidden_act", None) or config.activation
+        [layers, *_] = (
+            module
+            for module in self.model.modules()
+            if isinstance(module, nn.ModuleList)
+        )
+        self.layers = [Layer(layer, library, activation) for layer in layers]
         self.heads: int = config.num_attention_heads
+        # MPNet's attention adds a bias for the distance of two tokens.
+        encoder = getattr(self.model, "encoder", None)
+        self.position_bias = getattr(encoder, "compute_position_bias", None)
 
     def __call__(self, batch: Sequence[Sequence[int]]) -> Encoding:
         # In the order of their lengths, sentences of one length follow each other.
@@ -309,10 +244,10 @@ class PackedKernel:
     ) -> None:
         """Self-attention inside each sentence of a run, written to `output`."""
         bias = None
-        if self.paths.has_position_bias:
+        if self.position_bias is not None:
             # The model reads nothing of this tensor but its shape.
             positions = torch.empty((1, run.length, 0), device=self.model.device)
-            bias = self.model.encoder.compute_position_bias(positions)
+            bias = self.position_bias(positions)
         split = query_key_value.view(run.sentences, run.length, 3, self.heads, -1)
         # Each of the three: (sentences, heads, tokens, dimensions of a head).
         query, key, value = split.permute(2, 0, 3, 1, 4)

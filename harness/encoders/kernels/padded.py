@@ -6,7 +6,7 @@ one that gives the states of tokens or can be run with dropout.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -32,17 +32,17 @@ class PaddedKernel:
     Attributes:
         model: The model of transformers, in evaluation mode.
         padding_id: The id that fills a batch up.
+        has_pooler: Whether the checkpoint holds the weights of the pooler.
         summary: The index of the summary token: 0 is the first, -1 the last; None for a
             model without one.
-        has_pooler: Whether the checkpoint holds the weights of the pooler.
         needs_equal_lengths: Whether padding changes what the model gives, so that a
             batch must hold sentences of one length.
     """
 
     model: Any
     padding_id: int
-    summary: int | None
     has_pooler: bool
+    summary: int | None = None
     needs_equal_lengths: bool = False
 
     def on(self, hardware: Hardware) -> PaddedKernel:
@@ -125,7 +125,9 @@ def to_numpy(output: Tensor) -> Float32[np.ndarray, "..."]:
     return output.float().cpu().numpy()
 
 
-class DropoutKernel:
+def dropout_pass(
+    name: str, plain_kernel: PaddedKernel, seed: int
+) -> Callable[[TokenIds], Encoding]:
     """The plain forward pass with dropout on; each pass draws a new seed for its masks.
 
     Args:
@@ -136,60 +138,51 @@ class DropoutKernel:
     Raises:
         UsageError: The checkpoint has no dropout.
     """
-
-    def __init__(self, name: str, plain_kernel: PaddedKernel, seed: int) -> None:
-        has_dropout = any(
-            isinstance(module, nn.Dropout) and module.p > 0
-            for module in plain_kernel.model.modules()
+    model = plain_kernel.model
+    has_dropout = any(
+        isinstance(module, nn.Dropout) and module.p > 0 for module in model.modules()
+    )
+    if not has_dropout:
+        raise UsageError(
+            f"{name}: wanted an encoder with dropout, found no probability above 0 in its "
+            "configuration; its encodings with and without are the same"
         )
-        if not has_dropout:
-            raise UsageError(
-                f"{name}: wanted an encoder with dropout, found no probability above 0 in its "
-                "configuration; its encodings with and without are the same"
-            )
-        self.plain_kernel = plain_kernel
-        self.generator = np.random.default_rng(seed)
+    generator = np.random.default_rng(seed)
 
-    def __call__(self, batch: TokenIds) -> Encoding:
-        model = self.plain_kernel.model
+    def with_dropout(batch: TokenIds) -> Encoding:
         # Dropout draws from torch's global generators alone: their states are restored
         # at the end.
         with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
-            torch.random.manual_seed(int(self.generator.integers(2**63)))
+            torch.random.manual_seed(int(generator.integers(2**63)))
             model.train()
             try:
-                return self.plain_kernel(batch)
+                return plain_kernel(batch)
             finally:
                 model.eval()
 
+    return with_dropout
 
-@dataclass(frozen=True, eq=False)
-class PaddingKernel:
+
+def padding_pass(
+    plain_kernel: PaddedKernel, width: int
+) -> Callable[[TokenIds], Encoding]:
     """The plain forward pass of texts that are padded to one length, in means over the padding.
 
     Programs that pad to a length and average without the mask compute this by accident.
     The state of a padding token depends on its text and position alone.
 
-    Attributes:
+    Args:
         plain_kernel: The plain pass of the model.
         width: The tokens that every text is padded to.
     """
 
-    plain_kernel: PaddedKernel
-    width: int
-
-    def __call__(self, batch: TokenIds) -> Encoding:
-        plain = self.plain_kernel
+    def with_padding(batch: TokenIds) -> Encoding:
+        model, padding_id = plain_kernel.model, plain_kernel.padding_id
         with torch.inference_mode():
-            states, _, _ = padded_states(
-                plain.model, batch, plain.padding_id, self.width
-            )
+            states, _, _ = padded_states(model, batch, padding_id, width)
             means = [state.float().mean(dim=1, keepdim=True) for state in states]
             mean = torch.cat(means, dim=1)  # (B, L, D)
-        return Encoding(
-            layers=tuple(range(len(states))),
-            depth=len(states) - 1,
-            mean=to_numpy(mean),
-            cls=None,
-            pooler=None,
-        )
+        layers = tuple(range(len(states)))
+        return Encoding(layers=layers, depth=len(states) - 1, mean=to_numpy(mean))
+
+    return with_padding

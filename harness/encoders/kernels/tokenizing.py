@@ -15,14 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from tokenizers import Tokenizer, normalizers
-from tokenizers.processors import TemplateProcessing
 from transformers import AutoTokenizer
 
 from harness.core.errors import DataError, UsageError
-from harness.encoders.checkpoint import require_no_sampling
-from harness.encoders.checkpoint_settings import read_settings
+from harness.encoders.checkpoint import read_settings
 from harness.encoders.config import GOLDEN_SENTENCE
-from harness.encoders.library import library_errors
+from harness.encoders.library import library_errors, require_no_sampling
 
 TOKENIZER_FILE = "tokenizer.json"
 TOKENIZER_SETTINGS = "tokenizer_config.json"
@@ -147,7 +145,7 @@ def open_tokenizer(
         DataError: The files of the folder contradict each other.
         UsageError: The maximum length leaves no room for a word.
     """
-    tokenizer = made_by_transformers(folder)
+    tokenizer = _made_by_transformers(folder)
     file = folder / TOKENIZER_FILE
     if not rebuilt and file.is_file():
         own_tokenizer = Tokenizer.from_file(str(file))
@@ -166,7 +164,7 @@ def open_tokenizer(
     return CuttingTokenizer(name, tokenizer, max_length)
 
 
-def made_by_transformers(folder: Path) -> Any:
+def _made_by_transformers(folder: Path) -> Any:
     """The tokenizer that transformers makes of a folder."""
     return AutoTokenizer.from_pretrained(
         folder, local_files_only=True, trust_remote_code=False
@@ -179,7 +177,7 @@ def is_made_anew(folder: Path) -> bool:
     if not file.is_file():
         return False
     own_tokenizer = Tokenizer.from_file(str(file))
-    return _split_differently(made_by_transformers(folder), own_tokenizer)
+    return _split_differently(_made_by_transformers(folder), own_tokenizer)
 
 
 @cache
@@ -226,35 +224,21 @@ def _add_stated_ends(folder: Path, tokenizer: Any) -> None:
     file = folder / TOKENIZER_SETTINGS
     settings = read_settings(file)
     ids = tokenizer("man")["input_ids"]
-    plain = tokenizer("man", add_special_tokens=False)["input_ids"]
-    starts = [
-        start for start in range(len(ids)) if ids[start : start + len(plain)] == plain
-    ]
-    if not starts:
-        return
-    before = ids[: starts[0]]
-    after = ids[starts[0] + len(plain) :]
-    for setting, token, is_there in (
-        ("add_bos_token", tokenizer.bos_token_id, ids[0] == tokenizer.bos_token_id),
-        ("add_eos_token", tokenizer.eos_token_id, ids[-1] == tokenizer.eos_token_id),
-    ):
+    is_there = {
+        "add_bos_token": ids[:1] == [tokenizer.bos_token_id],
+        "add_eos_token": ids[-1:] == [tokenizer.eos_token_id],
+    }
+    wanted = {}
+    for setting, found in is_there.items():
         stated = settings.get(setting)
-        if stated is None or bool(stated) == is_there:
-            continue
-        if not stated or token is None:
+        wanted[setting] = found if stated is None else bool(stated)
+        token = getattr(tokenizer, setting.removeprefix("add_"))
+        if wanted[setting] != found and (found or token is None):
             raise DataError(
                 f"{file}: {setting} = {stated!r}, but {TOKENIZER_FILE} gives {ids} for 'man'; "
                 "correct one of the two"
             )
-        if setting == "add_bos_token":
-            before = [token, *before]
-        else:
-            after = [*after, token]
-    if [*before, *plain, *after] == ids:
-        return
-    tokens = [tokenizer.convert_ids_to_tokens(token) for token in (*before, *after)]
-    template = [*tokens[: len(before)], "$A", *tokens[len(before) :]]
-    tokenizer.backend_tokenizer.post_processor = TemplateProcessing(
-        single=template,
-        special_tokens=list(zip(tokens, (*before, *after), strict=True)),
-    )
+    if wanted != is_there:
+        # A text between the two tokens, without any other, as in transformers 4.
+        tokenizer.add_bos_token = wanted["add_bos_token"]
+        tokenizer.add_eos_token = wanted["add_eos_token"]
