@@ -76,12 +76,6 @@ def is_transductive(method: str) -> bool:
     return method.partition("@")[2] in TRANSDUCTIVE
 
 
-def is_method_id(text: str) -> bool:
-    """Whether a text has the form of an id, with post-processors and a corpus or with neither."""
-    method_id = MethodId.parse(text)
-    return method_id is not None and bool(method_id.post) == bool(method_id.fit_on)
-
-
 # How the subsets of a task become one score: all pairs together, the mean over subsets,
 # the mean weighted by their numbers of pairs.
 Aggregation = Literal["all", "mean", "wmean"]

@@ -22,7 +22,6 @@ import numpy as np
 import pytest
 from committed import committed_records
 
-from baselines.flow import Flow
 from baselines.natsv import Natsv
 from baselines.whitening import Whitening
 from harness.core import provenance
@@ -118,16 +117,6 @@ def test_what_is_said_of_a_method_is_not_in_its_identity():
     assert "cite" not in method.identity
 
 
-def test_an_identity_is_short():
-    assert identity_text(Whitening()) == "Whitening()"
-    assert identity_text(Natsv(6)) == "Natsv(k=6)"
-    flow = Flow("flow:released", start="glorot", dropout=True)
-    assert (
-        identity_text(flow)
-        == "Flow(name='flow:released', start='glorot', dropout=True)"
-    )
-
-
 # Defaults
 
 
@@ -217,17 +206,3 @@ def test_the_page_on_identity_says_which_files_compute(checkout):
     for name, again in rows:
         moved = digest_with_a_comment(checkout, name) != before
         assert moved == (again == "yes"), name
-
-
-def test_a_list_that_the_code_reads_is_a_part_of_the_code(checkout):
-    """Words that are left out, digests of data: they move a score as a line of code does."""
-    before = provenance.code_digest.__wrapped__()
-    assert (
-        digest_with_a_comment(checkout, "harness/encoders/english_stop_words.txt")
-        != before
-    )
-    assert (
-        digest_with_a_comment(checkout, "harness/data/tasks/published_rows.toml")
-        != before
-    )
-    assert digest_with_a_comment(checkout, "harness/report/references.bib") == before

@@ -1,4 +1,4 @@
-"""Scores: parity with scipy, scikit-learn, torch and plain loops; what may not matter."""
+"""Scores: parity with scipy, scikit-learn, nltk and authors' code; what may not matter."""
 
 from dataclasses import replace
 from unittest.mock import patch
@@ -11,15 +11,26 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from nltk import edit_distance
 from scipy.stats import pearsonr, spearmanr
+from sklearn.metrics import roc_auc_score
+from sklearn.metrics.pairwise import (
+    paired_euclidean_distances,
+    paired_manhattan_distances,
+)
 
 from harness.contracts.samples import rows
 from harness.core.errors import ScoreError
-from harness.core.metrics import cosine, geometry, score
-from harness.core.metrics.correlation import pearson, spearman
-from harness.core.metrics.edit_distance import token_distances
+from harness.core.metrics import PairRows, cosine, geometry, score, tie_rounded
+from harness.core.metrics.correlation import METRIC, of_other_similarities
 from harness.core.metrics.geometry import alignment_uniformity
+from harness.core.metrics.similarity import (
+    CORRELATION_SCORES,
+    OTHER_SCORES,
+    PAIRS_AT_A_TIME,
+    score_name,
+)
 from harness.core.pairs import Pairs
-from harness.core.types import Task
+from harness.core.types import AGGREGATIONS, Task
+from harness.report.sentences import AGGREGATION_WORDS
 
 # A hundredth of a point on a coarse grid: hypothesis then finds ties and constant
 # columns.
@@ -29,18 +40,19 @@ GROUPS = st.sampled_from(["images", "headlines", "news"])
 SCORED = st.lists(st.tuples(COSINES, GRADES, GROUPS), min_size=1, max_size=30)
 # Parity is to the last digits of float64, on scores of up to 100.
 DIGITS = 1e-9
+CORRELATIONS = {"spearman": spearmanr, "pearson": pearsonr}
 
 
-def task_of(metric: str) -> Task:
-    return Task("t", lambda *_: None, ("dev", "test"), ("test",), metric, "none", "raw")
+def scores_of(metric: str, values: np.ndarray, pairs: Pairs) -> dict:
+    splits = ("dev", "test")
+    task = Task("t", lambda *_: None, splits, ("test",), metric, "none", "raw")
+    return score(task, values, pairs)
 
 
-def scored(rows_of_pairs) -> tuple[np.ndarray, Pairs]:
-    cosines, gold, group = zip(*rows_of_pairs, strict=True)
+def pairs_with(gold, group=None) -> Pairs:
     texts = tuple(f"text {number}" for number in range(len(gold)))
-    return np.array(cosines), Pairs(
-        texts, texts[::-1], np.array(gold, dtype=np.float64), group
-    )
+    gold = np.array(gold, dtype=np.float64)
+    return Pairs(texts, texts[::-1], gold, group or ("g",) * len(gold))
 
 
 def values_in_order(scores) -> list:
@@ -51,7 +63,28 @@ def values_in_order(scores) -> list:
     return [np.nan if scores is None else scores]
 
 
-# --- cosine --------------------------------------------------------------------------------------
+def undefined_or(statistic, x, y) -> float:
+    """A statistic of another program, x100; NaN where it is undefined."""
+    if len(x) < 2 or np.ptp(x) == 0 or np.ptp(y) == 0:
+        return np.nan
+    return 100 * statistic(x, y)[0]
+
+
+def plain_aggregations(statistic, x, pairs: Pairs) -> dict:
+    """SentEval's STSEval: each subset, their means, and all together."""
+    group = np.array(pairs.group)
+    subsets = [group == name for name in dict.fromkeys(pairs.group)]
+    groups = [undefined_or(statistic, x[rows], pairs.gold[rows]) for rows in subsets]
+    return {
+        "all": undefined_or(statistic, x, pairs.gold),
+        "mean": np.mean(groups),
+        "wmean": np.average(groups, weights=[rows.sum() for rows in subsets]),
+        "groups": dict(zip(dict.fromkeys(pairs.group), groups, strict=True)),
+    }
+
+
+# Cosine
+
 VECTORS = arrays(np.float32, (4, 3), elements=st.integers(-9, 9).map(np.float32))
 
 
@@ -68,84 +101,64 @@ def test_a_cosine_is_the_product_of_unit_vectors_and_0_for_a_zero_vector(a, b, f
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-@pytest.mark.parametrize("other", [0.0, 1.0])
-def test_a_vector_that_is_not_finite_is_refused_by_number(value, other):
-    a, b = np.ones((3, 2)), np.full((3, 2), other)
-    a[1, 0] = value
-    with pytest.raises(ScoreError, match=r"^pair 2: .* not finite"):
-        cosine(a, b)
+def test_a_vector_that_is_not_finite_is_refused_by_number(value):
+    for other in (0.0, 1.0):
+        a, b = np.ones((3, 2)), np.full((3, 2), other)
+        a[1, 0] = value
+        with pytest.raises(ScoreError, match=r"^pair 2: .* not finite"):
+            cosine(a, b)
 
 
-# --- correlations and areas, whose parity tests/trust/test_numbers.py holds ----------------------
+# Correlations and areas
 
 
-def scored_as(gold: np.ndarray) -> Pairs:
-    texts = ("x",) * len(gold)
-    return Pairs(texts, texts, gold, texts)
-
-
-def test_a_score_that_is_undefined_is_none():
-    for gold in (np.zeros(3), np.ones(3), np.zeros(0)):
-        assert score(task_of("auc"), gold, scored_as(gold)) == {"auc": None}
-    constant, varied = np.full(4, 0.3), np.arange(4.0)
-    undefined = (
-        (constant, varied),
-        (varied, constant),
-        (varied[:1],) * 2,
-        (varied[:0],) * 2,
-    )
-    assert {f(x, y) for f in (spearman, pearson) for x, y in undefined} == {None}
-    scores = score(task_of("correlation"), varied[:0], scored_as(varied[:0]))[
-        "spearman"
-    ]
-    assert scores == {"all": None, "mean": None, "wmean": None, "groups": {}}
-
-
-# --- aggregations --------------------------------------------------------------------------------
 @given(SCORED)
-def test_aggregations_are_a_plain_loop_over_the_subsets(rows_of_pairs):
-    cosines, pairs = scored(rows_of_pairs)
-    scores = score(task_of("correlation"), cosines, pairs)["spearman"]
-    subsets = {}
-    for x, y, group in rows_of_pairs:
-        subsets.setdefault(group, []).append((x, y))
-    groups = {name: spearman(*np.array(subset).T) for name, subset in subsets.items()}
-    values = np.array(list(groups.values()), dtype=np.float64)  # None is not a number
-    wanted = {
-        "all": spearman(cosines, pairs.gold),
-        "mean": values.mean(),
-        "wmean": np.average(values, weights=list(map(len, subsets.values()))),
-        "groups": groups,
-    }
-    assert list(scores["groups"]) == list(groups)
-    np.testing.assert_allclose(
-        values_in_order(scores), values_in_order(wanted), atol=DIGITS
-    )
+def test_scores_are_scipys_and_scikit_learns_under_every_aggregation(rows_of_pairs):
+    x, gold, group = zip(*rows_of_pairs, strict=True)
+    x, pairs = np.array(x), pairs_with(gold, group)
+    scores = scores_of("correlation", x, pairs)
+    for name, statistic in CORRELATIONS.items():
+        wanted = plain_aggregations(statistic, x, pairs)
+        assert list(scores[name]["groups"]) == list(wanted["groups"])
+        found, wanted = values_in_order(scores[name]), values_in_order(wanted)
+        np.testing.assert_allclose(found, wanted, atol=DIGITS)
+    classes = (pairs.gold > 2).astype(np.float64)
+    area = scores_of("auc", x, replace(pairs, gold=classes))["auc"]
+    if len({*classes}) < 2:
+        assert area is None
+    else:
+        assert area == pytest.approx(100 * roc_auc_score(classes, x), abs=DIGITS)
 
 
-def test_the_three_aggregations_differ_where_the_papers_do():
-    """Two subsets in perfect order each, on scales that do not meet: SBERT sees disorder."""
-    low = [(x, 5 + x, "low") for x in (0.1, 0.2, 0.3, 0.4)]
-    high = [(x, x, "high") for x in (0.7, 0.8)] + [(0.9, -1.0, "high")]
-    scores = score(task_of("correlation"), *scored(low + high))["spearman"]
-    assert scores.pop("groups") == pytest.approx({"low": 100, "high": -50})
-    x, y, _ = zip(*low, *high, strict=True)
-    together = 100 * spearmanr(x, y).statistic
-    wanted = {"all": together, "mean": 25, "wmean": (4 * 100 - 3 * 50) / 7}
-    assert scores == pytest.approx(wanted)
+def test_without_pairs_nothing_is_defined_and_every_aggregation_has_its_words():
+    nothing = np.zeros(0)
+    undefined = {"all": None, "mean": None, "wmean": None, "groups": {}}
+    found = scores_of("correlation", nothing, pairs_with(nothing))
+    assert found == {"spearman": undefined, "pearson": undefined}
+    assert scores_of("auc", nothing, pairs_with(nothing)) == {"auc": None}
+    assert {*undefined} == {*AGGREGATIONS, "groups"}
+    assert {*AGGREGATION_WORDS} == {*AGGREGATIONS}
 
 
 @given(SCORED, st.randoms(use_true_random=False))
 def test_rounding_noise_in_cosines_does_not_break_ties(rows_of_pairs, random):
-    cosines, pairs = scored(rows_of_pairs)
-    noise = np.array([random.uniform(-4e-11, 4e-11) for _ in cosines])
+    x, gold, group = zip(*rows_of_pairs, strict=True)
+    x, pairs = np.array(x), pairs_with(gold, group)
+    noise = np.array([random.uniform(-4e-11, 4e-11) for _ in x])
     binary = replace(pairs, gold=(pairs.gold > 2).astype(np.float64))
     for metric, items in (("correlation", pairs), ("auc", binary)):
-        scores = (
-            values_in_order(score(task_of(metric), x, items))
-            for x in (cosines, cosines * (1 + noise))
+        plain, noisy = (scores_of(metric, y, items) for y in (x, x * (1 + noise)))
+        np.testing.assert_allclose(
+            values_in_order(noisy), values_in_order(plain), atol=DIGITS
         )
-        np.testing.assert_allclose(*scores, atol=DIGITS)
+
+
+def test_values_tie_in_their_first_ten_digits_whatever_their_size():
+    values = 10.0 ** np.arange(-300, 300, 20) / 3
+    rounded = tie_rounded(values)
+    np.testing.assert_array_equal(tie_rounded(values * (1 + 1e-13)), rounded)
+    assert (tie_rounded(values * (1 + 1e-9)) > rounded).all()
+    assert tie_rounded(np.array([1 - 1e-13, 1.0, 0.0])).tolist() == [1, 1, 0]
 
 
 def test_pearson_of_nearly_equal_similarities_is_that_of_the_similarities():
@@ -153,28 +166,47 @@ def test_pearson_of_nearly_equal_similarities_is_that_of_the_similarities():
     rng = np.random.default_rng(0)
     gold = rng.uniform(0, 5, 200)
     cosines = 1 - 1e-8 * (0.2 * gold + rng.uniform(0, 1, 200))
-    pairs = Pairs(("a",) * 200, ("b",) * 200, gold, ("g",) * 200)
-    found = score(task_of("correlation"), cosines, pairs)["pearson"]["all"]
+    found = scores_of("correlation", cosines, pairs_with(gold))["pearson"]["all"]
     exact = 100 * pearsonr((cosines - 1) * 1e8, gold).statistic
-    rounded = 100 * pearsonr(np.round(cosines, 10), gold).statistic
     assert found == pytest.approx(exact, abs=1e-5)  # float64 holds 1e-16 of 1e-8
-    assert abs(rounded - exact) > 1e-3
-
-
-def test_similarities_that_differ_by_rounding_alone_have_no_pearson():
-    pairs = Pairs(("a",) * 3, ("b",) * 3, np.arange(3.0), ("g",) * 3)
-    cosines = np.array([1.0, 1.0 - 1e-16, 1.0 - 2e-16])
-    scores = score(task_of("correlation"), cosines, pairs)
+    equal = np.array([1.0, 1.0 - 1e-16, 1.0 - 2e-16])  # but for rounding
+    scores = scores_of("correlation", equal, pairs_with(range(3)))
     assert (scores["pearson"]["all"], scores["spearman"]["all"]) == (None, None)
 
 
-# --- edit distance -------------------------------------------------------------------------------
-def plain_distances(pairs: Pairs) -> list[int]:
-    return [
-        edit_distance(a.split(), b.split())
-        for a, b in zip(pairs.a, pairs.b, strict=True)
-    ]
+# Other similarity functions
 
+COUNT = PAIRS_AT_A_TIME + 7  # more than one block
+A, B = rows(COUNT, 6), rows(COUNT, 6, 1)
+RNG = np.random.default_rng(7)
+PAIRS = pairs_with(
+    RNG.integers(0, 11, COUNT) / 2, tuple(RNG.choice(["images", "news"], COUNT))
+)
+THEIRS = {
+    "dot": lambda a, b: np.sum(a * b, axis=1),
+    "euclidean": lambda a, b: -paired_euclidean_distances(a, b),
+    "manhattan": lambda a, b: -paired_manhattan_distances(a, b),
+}
+
+
+@pytest.mark.parametrize("longest", [1.0, 1e5])
+def test_scores_of_other_similarities_are_those_of_scikit_learns(longest):
+    """Also where a few vectors are much longer, which must not make the others tie."""
+    a, b = A.astype(np.float64), B.astype(np.float64)
+    a[::40] *= longest
+    b[::40] *= longest
+    scored = PairRows(np.arange(COUNT), np.arange(COUNT, 2 * COUNT), PAIRS.gold)
+    found = of_other_similarities(np.concatenate([a, b]), scored, PAIRS)
+    assert tuple(found) == OTHER_SCORES
+    assert METRIC.words.keys() == CORRELATION_SCORES.keys()
+    for similarity, theirs in THEIRS.items():
+        for correlation, statistic in CORRELATIONS.items():
+            wanted = plain_aggregations(statistic, theirs(a, b), PAIRS)
+            del wanted["groups"]
+            assert found[score_name(similarity, correlation)] == pytest.approx(wanted)
+
+
+# Edit distance
 
 SENTENCES = st.lists(
     st.sampled_from(["a", "man", "dog", "sleeps", "."]), max_size=8
@@ -185,37 +217,39 @@ SENTENCES = st.lists(
     st.lists(st.tuples(SENTENCES, SENTENCES, COSINES, GRADES), min_size=1, max_size=20)
 )
 def test_lexical_scores_are_spearmans_of_similarity_and_distance(rows_of_pairs):
-    a, b, cosines, gold = zip(*rows_of_pairs, strict=True)
-    pairs = Pairs(a, b, np.array(gold), ("g",) * len(a))
-    cosines, distance = (
-        np.array(cosines),
-        np.array(plain_distances(pairs), dtype=np.float64),
-    )
+    a, b, x, gold = zip(*rows_of_pairs, strict=True)
+    pairs = replace(pairs_with(gold), a=a, b=b)
+    x, gold = np.array(x), pairs.gold
+    tokens = ((left.split(), right.split()) for left, right in zip(a, b, strict=True))
+    distance = np.array([edit_distance(*pair) for pair in tokens], dtype=np.float64)
     near = distance <= 4
-    assert token_distances(pairs).tolist() == distance.tolist()
-    assert score(task_of("edit-distance"), cosines, pairs) == {
-        "edit_distance": spearman(cosines, distance),
-        "edit_distance_near": spearman(cosines[near], distance[near]),
-        "gold_edit_distance": spearman(pairs.gold, distance),
-        "gold_edit_distance_near": spearman(pairs.gold[near], distance[near]),
-        "gold_similarity": spearman(cosines, pairs.gold),
+    wanted = {
+        "edit_distance": (x, distance),
+        "edit_distance_near": (x[near], distance[near]),
+        "gold_edit_distance": (gold, distance),
+        "gold_edit_distance_near": (gold[near], distance[near]),
+        "gold_similarity": (x, gold),
     }
+    found = scores_of("edit-distance", x, pairs)
+    assert list(found) == list(wanted)
+    values = [undefined_or(spearmanr, *columns) for columns in wanted.values()]
+    np.testing.assert_allclose(
+        np.array(list(found.values()), float), values, atol=DIGITS
+    )
 
 
-# --- alignment and uniformity --------------------------------------------------------------------
-def wang_isola(
-    x: np.ndarray, y: np.ndarray, positive: np.ndarray
-) -> tuple[float, float]:
+# Alignment and uniformity
+
+
+def wang_isola(x: np.ndarray, y: np.ndarray, positive: np.ndarray):
     """The authors' code (Wang & Isola 2020, arXiv 2005.10242), alpha = 2 and t = 2."""
     x, y = (
         torch.nn.functional.normalize(torch.tensor(v, dtype=torch.float64))
         for v in (x, y)
     )
     align = (x[positive] - y[positive]).norm(dim=1).pow(2).mean()
-    every = torch.cat([x, y])
-    return float(align), float(
-        torch.pdist(every, p=2).pow(2).mul(-2).exp().mean().log()
-    )
+    distances = torch.pdist(torch.cat([x, y]), p=2)
+    return float(align), float(distances.pow(2).mul(-2).exp().mean().log())
 
 
 @given(
@@ -242,17 +276,10 @@ def test_alignment_and_uniformity_are_the_authors_with_repeated_sentences(
 
 def test_alignment_and_uniformity_are_none_where_undefined():
     vectors, a, b = rows(4, 3), np.arange(2), np.arange(2, 4)
-    assert (
-        alignment_uniformity(vectors, a, b, np.array([False, False]))["alignment"]
-        is None
-    )
-    assert (
-        alignment_uniformity(vectors, a[:0], b[:0], np.array([], bool))["uniformity"]
-        is None
-    )
+    no_positives, no_pairs = np.array([False, False]), np.array([], bool)
+    assert alignment_uniformity(vectors, a, b, no_positives)["alignment"] is None
+    scores = alignment_uniformity(vectors, a[:0], b[:0], no_pairs)
+    assert scores["uniformity"] is None
     vectors[1] = 0
     undefined = {"alignment": None, "uniformity": None}
     assert alignment_uniformity(vectors, a, b, np.array([True, True])) == undefined
-
-
-# --- metrics as plug-ins -------------------------------------------------------------------------

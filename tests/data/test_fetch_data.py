@@ -313,20 +313,6 @@ def test_one_archive_serves_all_assets_that_are_taken_from_it(host, data, bring)
     assert list(snapshot(data)) == ["a/a.txt", "b/b.txt"]
 
 
-def test_a_fetch_that_is_killed_leaves_nothing_in_its_place(
-    host, data, bring, monkeypatch
-):
-    def killed(*_):
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(fetch, "unpack", killed)
-        with pytest.raises(KeyboardInterrupt):
-            bring(asset_of(host, "archive"))
-    assert snapshot(data) == {}
-    assert "50 pairs checked" in bring(asset_of(host, "archive"))
-
-
 TEXTS = Download("https://host/texts.zip", r"\1", keep=r"(.*\.txt)")
 OUTSIDE = ("/a.txt", "../a.txt", "x/../../a.txt", "..\\a.txt", "C:\\a.txt", "\\a.txt")
 NO_ARCHIVES = {

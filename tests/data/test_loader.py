@@ -1,12 +1,16 @@
 """The texts of a cell are what a task and a corpus hold, read once, with their digests."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from fakes import TOY, corpus, library, numbered, task
+from hypothesis import given
+from hypothesis import strategies as st
 
 from harness.core.digests import text_digest
 from harness.core.pairs import pairs_digest
+from harness.data.tasks.loader import limited, limited_corpus
 
 REGRESSION = task("learnt", 10, metric="regression")
 
@@ -71,3 +75,29 @@ def test_a_corpus_is_read_at_each_call_and_digested_once_for_all_tasks(tmp_path)
     )
     assert one.fit_corpus.streams
     assert one.sentences == loader.texts(TOY).sentences
+
+
+# A few rows
+
+HERE = Path("nowhere")
+
+
+@given(st.integers(2, 40))
+def test_rows_are_rows_of_the_task_in_order_and_spread_over_it(limit):
+    whole, some = TOY.pairs(HERE), limited(TOY, limit).pairs(HERE)
+    assert (len(some), limited(TOY, limit).name) == (
+        min(limit, len(whole)),
+        f"toy.limit-{limit}",
+    )
+    rows = [whole.a.index(text) for text in some.a]
+    assert rows == sorted(set(rows))
+    assert (rows[0], rows[-1]) == (0, len(whole) - 1)
+    for name in ("b", "group"):
+        assert getattr(some, name) == tuple(getattr(whole, name)[row] for row in rows)
+    assert some.gold.tolist() == whole.gold[rows].tolist()
+
+
+def test_a_corpus_is_cut_and_no_longer_a_published_one():
+    cut = limited_corpus(replace(corpus("stream", numbered(0, 9)), published=True), 4)
+    assert (tuple(cut.sentences(HERE)), cut.published) == (numbered(0, 4), False)
+    assert (cut.name, cut.count) == ("stream.limit-4", 4)

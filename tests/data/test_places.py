@@ -33,29 +33,21 @@ def test_every_asset_has_one_name_that_is_no_encoders():
     assert len(set(names)) == len(names)
 
 
-@pytest.mark.parametrize(
-    ("asset", "part", "download"), DOWNLOADS, ids=lambda x: getattr(x, "name", "")
-)
-def test_a_download_is_named_by_full_digests_and_goes_to_its_assets_place(
-    asset, part, download
-):
-    assert download.at.startswith("https://")
-    assert "{}" not in download.at
-    assert re.fullmatch(r"[0-9a-f]{64}", download.sha256 or "0" * 64)
-    if download.keep is None:
-        assert download.into in part.paths
-    probe = re.sub(r"\\\d.*", "", download.into).rstrip("/")
-    assert asset.probe[0].startswith(probe) or probe.startswith(asset.probe[0])
+def test_a_download_is_named_by_full_digests_and_goes_to_its_assets_place():
+    for asset, part, download in DOWNLOADS:
+        assert download.at.startswith("https://")
+        assert "{}" not in download.at
+        assert re.fullmatch(r"[0-9a-f]{64}", download.sha256 or "0" * 64)
+        if download.keep is None:
+            assert download.into in part.paths
+        probe = re.sub(r"\\\d.*", "", download.into).rstrip("/")
+        assert asset.probe[0].startswith(probe) or probe.startswith(asset.probe[0])
 
 
 # No digest of them has been published, but the beginning of CoVe's.
 LOOSE_ASSETS = (
-    "komninos-vectors",
-    "cove-weights",
-    *(
-        f"elmo-{size}-weights"
-        for size in ("original", "original-5b", "medium", "small")
-    ),
+    *("komninos-vectors", "cove-weights", "elmo-original-weights"),
+    *("elmo-original-5b-weights", "elmo-medium-weights", "elmo-small-weights"),
 )
 ONE_SOURCE = (*LOOSE_ASSETS, "snli-18k", "word2vec-google-news-vectors")
 
@@ -94,19 +86,15 @@ def test_sizes_and_digests_are_those_of_the_real_files(asset, data_dir):
 def test_what_is_given_goes_before_the_environment_and_that_before_the_default(
     tmp_path,
 ):
-    named = {
-        "HARNESS_DATA_DIR": str(tmp_path),
-        "HARNESS_CACHE_DIR": str(tmp_path / "cache"),
-    }
-    assert Places.from_environment(named) == Places(tmp_path / "cache", tmp_path)
-    (tmp_path / "other").mkdir()
-    given = {"cache": tmp_path / "mine", "data_dir": tmp_path / "other"}
+    cache, other = tmp_path / "cache", tmp_path / "other"
+    other.mkdir()
+    named = {"HARNESS_DATA_DIR": str(tmp_path), "HARNESS_CACHE_DIR": str(cache)}
+    assert Places.from_environment(named) == Places(cache, tmp_path)
+    given = {"cache": tmp_path / "mine", "data_dir": other}
     assert Places.from_environment(named, **given) == Places(**given)
-    assert Places.from_environment({}).data_dir is None
-    assert Places.from_environment({}).cache.is_absolute()
-    assert Places.from_environment(
-        {"HARNESS_DATA_DIR": "", "HARNESS_CACHE_DIR": ""}
-    ) == (Places.from_environment({}))
+    default = Places.from_environment({})
+    assert (default.data_dir, default.cache.is_absolute()) == (None, True)
+    assert Places.from_environment(dict.fromkeys(named, "")) == default
 
 
 def test_sick_and_its_words_are_here_without_a_data_folder_which_comes_first(tmp_path):
@@ -126,30 +114,18 @@ def test_sick_and_its_words_are_here_without_a_data_folder_which_comes_first(tmp
     assert not Places(cache=tmp_path, included=False).has_data("sick-raw")
 
 
-@pytest.mark.parametrize(
-    ("name", "told"),
-    [
-        (
-            "sick-raw",
-            "(SICK (SemEval-2014) as first published, about 1 MB): no data",
-        ),  # as measured
-        (
-            "glove-6b-vectors",
-            "300 dimensions, about 862 MB): no data",
-        ),  # of the archive
-        (
-            "all-nli",
-            "(SNLI and MultiNLI in full, about 41 MB): no data",
-        ),  # as others state it
-        ("komninos-vectors", "vectors of English Wikipedia): no data"),  # not known
-    ],
-)
-def test_what_is_missing_is_told_with_its_size_and_with_what_gets_it(
-    tmp_path, name, told
-):
+SIZES = {
+    "sick-raw": "(SICK (SemEval-2014) as first published, about 1 MB): no data",
+    "glove-6b-vectors": "300 dimensions, about 862 MB): no data",  # of the archive
+    "komninos-vectors": "vectors of English Wikipedia): no data",  # not known
+}
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_what_is_missing_is_told_with_its_size_and_with_what_gets_it(tmp_path, name):
     with pytest.raises(AssetMissing) as missing:
         Places(tmp_path, included=False).require_data(name)
-    assert told in str(missing.value)
+    assert SIZES[name] in str(missing.value)
     assert str(missing.value).endswith(missing.value.get)
     assert missing.value.get == f"harness fetch {name}"
 
