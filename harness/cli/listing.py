@@ -14,18 +14,7 @@ from typing import Annotated, Any
 
 import typer
 
-from harness.cli.options import (
-    DataDir,
-    Encoders,
-    Folders,
-    Json,
-    Plugins,
-    cell_text,
-    note,
-    say,
-    say_rows,
-    terminal_width,
-)
+from harness.cli import options as opt
 from harness.core.errors import UsageError
 from harness.core.files import sized
 from harness.core.interfaces import EncoderConfig, Hub, Packaged, Pooling, Trained
@@ -37,13 +26,8 @@ from harness.data.places import Places, every_asset, packaged, pinned_by
 from harness.data.tasks.loader import TARGETS
 from harness.plugins import PLUGIN_LISTS, registered
 from harness.registry import Registry, look_up
-from harness.report.standings import standings_in_short
 from harness.resolve import Resolver
 from harness.results.layout import OWN, PAPERS, own_or_committed
-from harness.results.numbers import published_numbers
-from harness.results.published import PublishedCell, Table
-from harness.results.published_tables import load_tables, published_table
-from harness.results.standings import Standing, standings_of
 
 ListedRow = dict[str, Any]
 LISTED_KINDS = (
@@ -75,54 +59,40 @@ def list_command(
             show_default=False,
         ),
     ] = "",
-    encoder: Encoders = None,
-    plugin: Plugins = None,  # noqa: ARG001 - its callback loads them
-    data_dir: DataDir = None,
-    as_json: Json = False,
+    encoder: opt.Encoders = None,
+    plugin: opt.Plugins = None,  # noqa: ARG001 - its callback loads them
+    data_dir: opt.DataDir = None,
+    as_json: opt.Json = False,
 ) -> None:
     """List methods, encoders, tasks, published numbers and more."""
-    resolver = Resolver.from_options(Folders(data_dir).places(), encoder or [])
+    resolver = Resolver.from_options(opt.Folders(data_dir).places(), encoder or [])
     rows = listed_rows(kind, name, resolver)
     if as_json:
-        say_rows(rows, as_json)
+        opt.say_rows(rows, as_json)
     elif not rows:
-        note("no plug-in is loaded: name a file by --plugin, or install one")
+        opt.note("no plug-in is loaded: name a file by --plugin, or install one")
     elif len(rows) == 1:
-        for column, text in texts_of(rows[0]).items():
-            if text:
-                say(f"{column}: {text}")
+        for column, [text] in opt.texts_by_column(rows).items():
+            opt.say(f"{column}: {text}")
     else:
-        width = terminal_width() or DEFAULT_WIDTH
-        say(fitting_table([texts_of(row) for row in rows], width))
+        width = opt.terminal_width() or DEFAULT_WIDTH
+        columns = fitting(opt.texts_by_column(rows), width)
+        opt.say(text_table(list(zip(*columns.values(), strict=True)), list(columns)))
 
 
-def texts_of(row: ListedRow) -> dict[str, str]:
-    """The values of a row as a person reads them."""
-    texts = {column: cell_text(value) for column, value in row.items()}
-    if row.get("bytes"):
-        texts["bytes"] = sized(row["bytes"])
-    return texts
-
-
-def fitting_table(rows: Sequence[Mapping[str, str]], width: int) -> str:
-    """The first columns of rows that fit into a width; the last one may be cut.
-
-    A column that says nothing in any row is left out.
-    """
-    columns: dict[str, list[str]] = {}
-    for name in rows[0]:
-        texts = [row[name] for row in rows]
-        if set(texts) <= {"", "no"}:
-            continue
+def fitting(columns: Mapping[str, Sequence[str]], width: int) -> dict[str, list[str]]:
+    """The first columns of a table that fit into a width; the last one may be cut."""
+    fitting_columns: dict[str, list[str]] = {}
+    for name, texts in columns.items():
         longest = max(len(text) for text in (name, *texts))
-        if columns and width < min(longest, LEAST_WIDTH):
+        if fitting_columns and width < min(longest, LEAST_WIDTH):
             break
-        columns[name] = [
+        fitting_columns[name] = [
             text if len(text) <= width else f"{text[: max(0, width - 1)]}…"
             for text in texts
         ]
         width -= longest + COLUMN_GAP
-    return text_table(list(zip(*columns.values(), strict=True)), list(columns))
+    return fitting_columns
 
 
 def listed_rows(kind: str, name: str, resolver: Resolver) -> list[ListedRow]:
@@ -138,16 +108,15 @@ def listed_rows(kind: str, name: str, resolver: Resolver) -> list[ListedRow]:
         UsageError: There is no such kind, table or task, or no such name.
     """
     registry, places = resolver.registry, resolver.places
-    papers = own_or_committed(OWN / PAPERS)
     rows_of_kind: Mapping[str, Callable[[], list[ListedRow]]] = {
         "methods": lambda: registered_rows("method", registry.methods),
         "encoders": lambda: registered_rows("encoder", registry.encoders),
         "tasks": lambda: registered_rows("task", registry.tasks),
         "assets": lambda: assets_rows(registry, places),
         "components": lambda: components_rows(registry),
-        "papers": lambda: papers_rows(load_tables(papers, registry)),
+        "papers": lambda: papers_rows(registry),
         "plugins": plugins_rows,
-        "cells": lambda: cells_rows(load_tables(papers, registry), registry, name),
+        "cells": lambda: cells_rows(registry, name),
         "digests": lambda: digests_rows(registry, places, name),
     }
     rows = look_up("kind of thing", kind, rows_of_kind)()
@@ -256,27 +225,27 @@ def plugins_rows() -> list[ListedRow]:
 
 def assets_rows(registry: Registry, places: Places) -> list[ListedRow]:
     """Every data set and encoder: whether it is here, its source, its pin, how to get it."""
-    data_sets = [_data_row(asset, places) for asset in every_asset()]
-    encoders = [_encoder_row(encoder, places) for encoder in registry.encoders.values()]
-    return data_sets + encoders
+    rows = [_data_row(asset, places) for asset in every_asset()]
+    rows += [_encoder_row(encoder, places) for encoder in registry.encoders.values()]
+    return rows
 
 
 def _data_row(asset: Asset, places: Places) -> ListedRow:
     """A row of `assets_rows` for a data set."""
     path = places.data(asset)
     sources = [source.name for part in asset.parts for source in part.sources]
-    return {
-        "asset": asset.name,
-        "here": path is not None,
-        "bytes": asset.download_size if path is None else _size(path),
-        "what": asset.what,
-        "source": asset.source,
-        "sources": ", ".join(dict.fromkeys(sources)),
-        "pinned": asset.pinned,
-        "licence": asset.licence,
-        "cite": ", ".join(asset.cite),
-        "get": asset.get,
-    }
+    return _asset_row(
+        asset.name,
+        path,
+        asset.download_size,
+        what=asset.what,
+        source=asset.source,
+        sources=", ".join(dict.fromkeys(sources)),
+        pinned=asset.pinned,
+        licence=asset.licence,
+        cite=", ".join(asset.cite),
+        get=asset.get,
+    )
 
 
 def _encoder_row(encoder: EncoderConfig, places: Places) -> ListedRow:
@@ -285,36 +254,48 @@ def _encoder_row(encoder: EncoderConfig, places: Places) -> ListedRow:
     origin = str(source)
     if isinstance(source, Hub | Packaged) and packaged(encoder):
         origin = f"package {source.package}"
-    is_here = places.has_encoder(encoder)
-    size = getattr(source, "download_size", None)
-    if is_here:
-        size = _size(places.encoder(encoder.member(0)))
+    path = None
+    if places.has_encoder(encoder):
+        path = places.encoder(encoder.member(0))
     command = "train family" if isinstance(source, Trained) else "fetch"
+    return _asset_row(
+        encoder.name,
+        path,
+        getattr(source, "download_size", None),
+        what="encoder",
+        source=origin,
+        sources=f"hub {source.repo}" if isinstance(source, Hub) else "",
+        pinned=pinned_by(encoder),
+        licence=encoder.licence,
+        cite=encoder.cite,
+        get=f"harness {command} {encoder.name}",
+    )
+
+
+def _asset_row(
+    name: str, path: Path | None, download_size: int | None, **facts: object
+) -> ListedRow:
+    """A row of `assets_rows`; `path` is where the asset is, None where it is not here."""
+    size = download_size
+    if path is not None:
+        files = [path] if path.is_file() else path.rglob("*")
+        size = sum(file.stat().st_size for file in files if file.is_file())
     return {
-        "asset": encoder.name,
-        "here": is_here,
+        "asset": name,
+        "here": path is not None,
+        "size": sized(size) if size else "",
+        **facts,
         "bytes": size,
-        "what": "encoder",
-        "source": origin,
-        "sources": f"hub {source.repo}" if isinstance(source, Hub) else "",
-        "pinned": pinned_by(encoder),
-        "licence": encoder.licence,
-        "cite": encoder.cite,
-        "get": f"harness {command} {encoder.name}",
     }
 
 
-def _size(path: Path) -> int:
-    """Bytes of a file, or of a folder's files."""
-    files = [path] if path.is_file() else path.rglob("*")
-    return sum(file.stat().st_size for file in files if file.is_file())
+# Published tables and their cells, whose modules are imported for these lists alone
 
 
-# Published tables and their cells
-
-
-def papers_rows(tables: tuple[Table, ...]) -> list[ListedRow]:
+def papers_rows(registry: Registry) -> list[ListedRow]:
     """Published tables: ids, sources, and how many numbers each holds."""
+    from harness.results.published_tables import load_tables
+
     return [
         {
             "table": table.id,
@@ -323,47 +304,36 @@ def papers_rows(tables: tuple[Table, ...]) -> list[ListedRow]:
             "place": table.table,
             "cite": table.cite,
         }
-        for table in tables
+        for table in load_tables(own_or_committed(OWN / PAPERS), registry)
     ]
 
 
-def cells_rows(
-    tables: tuple[Table, ...], registry: Registry, name: str
-) -> list[ListedRow]:
-    """Published numbers, with the method that reproduces each, or why none does.
+def cells_rows(registry: Registry, name: str) -> list[ListedRow]:
+    """The numbers of a published table, or of all tables without a name.
 
-    Args:
-        tables: All published tables.
-        registry: Methods and tasks by name.
-        name: The id of one of them, whose numbers are listed; empty for all.
+    Each has the method that reproduces it, or why none does, and its standing.
     """
-    listed_tables = tables
-    if name:
-        listed_tables = (published_table(name, tables),)
+    from harness.report.standings import standings_in_short
+    from harness.results.numbers import published_numbers
+    from harness.results.published_tables import load_tables, published_table
+    from harness.results.standings import standings_of
+
+    tables = load_tables(own_or_committed(OWN / PAPERS), registry)
+    listed_tables = (published_table(name, tables),) if name else tables
     standings = standings_of(published_numbers(tables, registry).values())
     rows: list[ListedRow] = []
     for table in listed_tables:
-        rows += [
-            _published_row(cell, standings.get(cell.id, ())) for cell in table.cells
-        ]
+        for cell in table.cells:
+            row = {
+                "cell": cell.id,
+                "published": cell.value,
+                "method": "" if cell.why_not else str(cell.method),
+                "task": ", ".join(cell.tasks),
+                "why not": cell.why_not.id if cell.why_not else "",
+                "standing": standings_in_short(standings.get(cell.id, ())),
+            }
+            rows.append(row)
     return rows
-
-
-def _published_row(cell: PublishedCell, standings: Sequence[Standing]) -> ListedRow:
-    """A published number with its method, or why it has none, and its standing."""
-    method = str(cell.method)
-    reason = ""
-    if cell.why_not:
-        method = ""
-        reason = cell.why_not.id
-    return {
-        "cell": cell.id,
-        "published": cell.value,
-        "method": method,
-        "task": ", ".join(cell.tasks),
-        "why not": reason,
-        "standing": standings_in_short(standings),
-    }
 
 
 # Digests

@@ -418,15 +418,19 @@ def say_rows(rows: PrintedRows, as_json: bool = False) -> None:
     if as_json:
         say(json.dumps(rows, indent=1))
         return
-    columns = [name for name in rows[0] if _says_something(name, rows)]
-    cells = [[cell_text(row[name]) for name in columns] for row in rows]
-    say(text_table(cells, columns, terminal_width()))
+    columns = texts_by_column(rows)
+    cells = list(zip(*columns.values(), strict=True))
+    say(text_table(cells, list(columns), terminal_width()))
 
 
-def _says_something(column: str, rows: PrintedRows) -> bool:
-    """Whether a column has a text in some row, and not only empty ones and `no`."""
-    texts = {cell_text(row[column]) for row in rows}
-    return not texts <= {"", "no"}
+def texts_by_column(rows: PrintedRows) -> dict[str, list[str]]:
+    """The columns of rows as people read them, but for those with only empty texts and `no`."""
+    columns = {}
+    for name in rows[0]:
+        texts = [cell_text(row[name]) for row in rows]
+        if not set(texts) <= {"", "no"}:
+            columns[name] = texts
+    return columns
 
 
 def cell_text(value: Any) -> str:
