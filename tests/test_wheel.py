@@ -157,7 +157,7 @@ def test_a_cell_is_measured_checked_and_reported(installed):
     assert "Spearman 33.88" in installed("harness", "run", *CELL)
     assert "agrees: 1 cell" in installed("harness", "check", *CELL)
     assert "runs" in installed("harness", "report", "--results", "runs")
-    assert "1 of 1 agree with" in installed("harness", "reproduce", *CELL)
+    assert "1 of 1 agrees with" in installed("harness", "reproduce", *CELL)
     assert {path.name for path in installed.folder.iterdir()} == {"runs", "cache"}
 
 

@@ -44,6 +44,7 @@ LISTED_KINDS = (
 DEFAULT_WIDTH = 80  # columns of a list that goes into no terminal
 LEAST_WIDTH = 20  # of a column that is cut
 COLUMN_GAP = 2
+HEAD_PADDING = 2  # blanks that tabulate adds to the name of a column
 BERT_BASE_LAYERS = 12  # the depth for which the layers of a pooling are named
 
 
@@ -84,7 +85,7 @@ def fitting(columns: Mapping[str, Sequence[str]], width: int) -> dict[str, list[
     """The first columns of a table that fit into a width; the last one may be cut."""
     fitting_columns: dict[str, list[str]] = {}
     for name, texts in columns.items():
-        longest = max(len(text) for text in (name, *texts))
+        longest = max(len(name) + HEAD_PADDING, *map(len, texts))
         if fitting_columns and width < min(longest, LEAST_WIDTH):
             break
         fitting_columns[name] = [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from harness.core.files import sized
-from harness.core.terminal import duration, text_table, wrapped
+from harness.core.terminal import counted, duration, text_table, wrapped
 from harness.evaluation.plan import Plan
 
 DEFAULT_WIDTH = 80  # columns of text that goes into no terminal
@@ -21,7 +21,7 @@ def plan_text(plan: Plan, width: int | None = None) -> str:
     size = sized(sum(asset.bytes or 0 for asset in plan.missing.values()))
     lines += [
         "",
-        f"{_counted(len(plan.missing), 'asset')} missing, {size} as far as known:",
+        f"{counted(len(plan.missing), 'asset')} missing, {size} as far as known:",
     ]
     most_needed = sorted(
         plan.missing.items(), key=lambda item: item[1].cells, reverse=True
@@ -40,7 +40,7 @@ def plan_text(plan: Plan, width: int | None = None) -> str:
 
 def _cells_in_words(plan: Plan) -> str:
     """How many cells can run here, and how many are measured."""
-    sentence = f"{plan.runnable:,} of {_counted(plan.cells, 'cell')} can run here"
+    sentence = f"{plan.runnable:,} of {counted(plan.cells, 'cell')} can run here"
     if plan.measured:
         verb = "is" if plan.measured == 1 else "are"
         sentence += f"; {plan.measured:,} {verb} already measured"
@@ -54,17 +54,11 @@ def _work_in_words(plan: Plan) -> str:
         time = f"about {duration(plan.seconds)}"
     counts = []
     if plan.fits:
-        counts.append(_counted(plan.fits, "fit"))
-    counts.append(_counted(plan.runnable - plan.measured, "score"))
+        counts.append(counted(plan.fits, "fit"))
+    counts.append(counted(plan.runnable - plan.measured, "score"))
     work = " and ".join(counts)
     if plan.sentences:
-        work = f"{_counted(plan.sentences, 'sentence')} to encode ({time}), then {work}"
+        work = f"{counted(plan.sentences, 'sentence')} to encode ({time}), then {work}"
     if plan.trainings:
-        work = f"{_counted(plan.trainings, 'encoder')} to train, then {work}"
+        work = f"{counted(plan.trainings, 'encoder')} to train, then {work}"
     return f"{work}."
-
-
-def _counted(count: int, noun: str) -> str:
-    """`1 fit`, `2 fits`."""
-    plural = "" if count == 1 else "s"
-    return f"{count:,} {noun}{plural}"

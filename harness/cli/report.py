@@ -9,6 +9,7 @@ import typer
 
 from harness.cli import options as opt
 from harness.core.errors import HarnessError
+from harness.core.terminal import counted
 from harness.report.build import stale_files, write_files
 from harness.results.folder import ResultsFolder
 from harness.results.layout import OWN, reading_order, readme_of
@@ -50,7 +51,9 @@ def report_command(
         return
     written_files = write_files(folder, readme)
     if written_files:
-        opt.say(f"{len(written_files)} generated files changed under {results}")
+        opt.say(
+            f"{counted(len(written_files), 'generated file')} changed under {results}"
+        )
     else:
         opt.say("nothing changed")
 
@@ -62,5 +65,5 @@ def _require_current(folder: ResultsFolder, readme: Path | None) -> None:
         opt.say(f"would change: {path}")
     if paths:
         raise HarnessError(
-            f"{len(paths)} generated files are stale: run harness report"
+            f"stale: {counted(len(paths), 'generated file')}: run harness report"
         )

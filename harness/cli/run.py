@@ -38,6 +38,7 @@ from harness.cli.train import missing_trainings
 from harness.core.errors import CACHE_SETTING, AssetMissing, HarnessError, UsageError
 from harness.core.files import make_folder
 from harness.core.progress import progress_on
+from harness.core.terminal import counted
 from harness.core.types import Progress, Record
 from harness.evaluation.compare import Resampler, compare_shown
 from harness.evaluation.plan import make_plan
@@ -120,8 +121,7 @@ def run_command(
     outcomes = measure(chosen, runs.store, execution, jobs, line_of)
     messages = Counter(outcome.message for outcome in outcomes if outcome.message)
     for message, count in messages.items():
-        noun = "cell" if count == 1 else "cells"
-        opt.note(f"harness: {message} ({count} {noun})")
+        opt.note(f"harness: {message} ({counted(count, 'cell')})")
     records = [outcome.record for outcome in outcomes if outcome.record]
     if records and not as_json:
         numbers = numbers_beside(records, tables, chosen.registry)
@@ -130,7 +130,7 @@ def run_command(
         make_golden_vectors(chosen.cells, chosen.loader.places, runs.path)
     if update:
         count = promote(records, runs, committed)
-        opt.say(f"promoted: {count} records and vectors of {baseline}")
+        opt.say(f"promoted: {counted(count, 'change')} to {baseline}")
     raise typer.Exit(opt.worst_status(outcome.exit_status for outcome in outcomes))
 
 
@@ -167,11 +167,12 @@ def reproduce_command(
     tables = runs.tables
     jobs = execution.jobs_on(selection.device)
     outcomes = measure(chosen, runs.store, execution, jobs)
+    records = [outcome.record for outcome in outcomes if outcome.record]
+    checks = []
     if selection.limit is None:
         _compare_rows(chosen, runs, committed, jobs)
-    records = [outcome.record for outcome in outcomes if outcome.record]
-    rules = read_rules(baseline)
-    checks = [check_record(record, committed.records, rules) for record in records]
+        rules = read_rules(baseline)
+        checks = [check_record(record, committed.records, rules) for record in records]
     numbers = numbers_beside(records, tables, chosen.registry)
     if numbers:
         opt.say(f"\n{score_table({}, numbers)}")
@@ -190,10 +191,11 @@ def reproduce_command(
         write_files(finished_run, None)
         lines.append(f"tables: {output}/LEADERBOARD.md, {output}/tables, {output}/site")
     if update:
-        promoted_count = promote(records, finished_run, committed)
+        count = promote(records, finished_run, committed)
         pages = write_files(committed.reopen(baseline), readme_of(baseline))
         lines.append(
-            f"promoted: {promoted_count} records, {len(pages)} generated files rewritten"
+            f"promoted: {counted(count, 'change')} to {baseline}, "
+            f"{counted(len(pages), 'generated file')} rewritten"
         )
     if is_first_run and numbers:
         lines += next_step(finished_run, folders.places(), chosen.registry)

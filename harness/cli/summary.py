@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from harness.core.terminal import text_table
+from harness.core.terminal import counted, text_table
 from harness.core.types import Record
 from harness.evaluation.run import Outcome
 from harness.gate.check import Check, State
@@ -133,8 +133,7 @@ def count_in_words(numbers: Sequence[Reproduction], cells: int) -> str:
         return f"None of the {cells:,} measured cells has a published number."
     counts = Counter(number.state for number in numbers)
     verdicts = [f"{counts[state]:,} {state}" for state in CellState if counts[state]]
-    noun = "number" if len(numbers) == 1 else "numbers"
-    return f"{len(numbers):,} published {noun}: {', '.join(verdicts)}."
+    return f"{counted(len(numbers), 'published number')}: {', '.join(verdicts)}."
 
 
 # The end of a reproduction
@@ -163,12 +162,14 @@ def lines_of_moves(checks: Sequence[Check], committed: Path) -> list[str]:
     lines = []
     if compared_count:
         agreeing_count = compared_count - len(moved_cells)
+        verb = "agrees" if agreeing_count == 1 else "agree"
         lines.append(
-            f"{agreeing_count:,} of {compared_count:,} agree with {committed}/records"
+            f"{agreeing_count:,} of {compared_count:,} {verb} with {committed}/records"
         )
     if new_count:
         lines.append(
-            f"{new_count:,} have no committed record to agree with (--update makes them)"
+            f"{counted(new_count, 'cell')} not in {committed}/records yet; --update adds "
+            "what is new"
         )
     return lines + [f"  moved: {check.name}: {check.why}" for check in moved_cells]
 
@@ -186,8 +187,8 @@ def lines_of_failures(outcomes: Iterable[Outcome]) -> list[str]:
     for (status, reason), count in count_by_reason.most_common():
         lines.append(f"{count:,} {status}: {reason}")
     source = "harness list assets says where each is from"
-    cell_count = count_by_reason.total()
-    return [f"{cell_count:,} cells did not run:", *_shortened(lines, source)]
+    cells = counted(count_by_reason.total(), "cell")
+    return [f"{cells} did not run:", *_shortened(lines, source)]
 
 
 def _shortened(lines: Sequence[str], source: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""Text for a terminal: tables that fit its width, and no control characters."""
+"""Text for a terminal: tables that fit its width, times and counts, no control characters."""
 
 from __future__ import annotations
 
@@ -80,3 +80,9 @@ def duration(seconds: float) -> str:
     if seconds < 90 * 60:
         return f"{seconds / 60:.0f} min"
     return f"{seconds / 3600:.1f} h"
+
+
+def counted(count: int, noun: str) -> str:
+    """`1 fit`, `2 fits`."""
+    plural = "" if count == 1 else "s"
+    return f"{count:,} {noun}{plural}"

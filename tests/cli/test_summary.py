@@ -157,8 +157,8 @@ def test_what_moved_is_named_and_what_has_no_record_is_counted(tmp_path):
     moved = Check(name="b", state=State.UNKNOWN, why="0.5000 points")
     new = Check(name="c", state=State.NO_BASELINE, why="")
     assert lines_of_moves([agrees, moved, new], tmp_path) == [
-        f"1 of 2 agree with {tmp_path}/records",
-        "1 have no committed record to agree with (--update makes them)",
+        f"1 of 2 agrees with {tmp_path}/records",
+        f"1 cell not in {tmp_path}/records yet; --update adds what is new",
         "  moved: b: 0.5000 points",
     ]
 
