@@ -10,21 +10,18 @@ from committed import RESULTS
 
 from harness.results.score_rows import ScoreRow
 
-CELL = ("-m", "minilm.mean", "-t", "sts-b")
-
 pytestmark = pytest.mark.usefixtures("few_packaged_results")
 
 
 def test_a_list_has_the_first_columns_and_a_program_gets_all(call):
-    answer = call("table", *CELL)
-    assert answer.status == 0
-    assert answer.out.split("\n")[2].split() == [
+    cell = ("table", "-m", "minilm.mean", "-t", "sts-b")
+    assert call(*cell).out.split("\n")[2].split() == [
         *("minilm.mean", "sts-b", "0", "spearman", "all", "82.03", "82.03", "exact")
     ]
-    [row] = json.loads(call("table", *CELL, "--json").out)
+    [row] = json.loads(call(*cell, "--json").out)
     assert list(row) == list(ScoreRow.__dataclass_fields__)
     assert row["score"] == pytest.approx(82.03246731235654, abs=1e-9)
-    [same] = csv.DictReader(io.StringIO(call("table", *CELL, "--csv").out))
+    [same] = csv.DictReader(io.StringIO(call(*cell, "--csv").out))
     assert float(same["score"]) == row["score"]
 
 
@@ -33,44 +30,25 @@ def test_every_score_has_a_row_where_it_is_asked_for(call):
     assert "MSRvid" in call("table -m minilm.mean -t sts12 --every-score").out
 
 
-def test_every_component_says_what_it_is(call):
-    rows = json.loads(call("list components --json").out)
-    assert len(rows) > 25
-    assert all(len(row["is"].partition(": ")[2]) > 20 for row in rows)
-
-
-def test_two_methods_are_tested_where_they_were_measured(call, tmp_path):
-    chosen, runs = ("-t", "mini-kind"), ("--results", tmp_path / "runs")
-    methods = ("glove-mini.mean", "glove-mini.mean+sn@target")
-    assert call("run", "-m", *methods, *chosen, "-o", tmp_path / "runs").status == 0
-    answer = call("table", "--test", *methods, *runs, "--json")
-    [test] = json.loads(answer.out)
-    assert answer.status == 0
-    assert (test["task"], test["metric"]) == ("mini-kind", "accuracy")
-    assert test["low"] <= test["difference"] <= test["high"]
-    shown = call("table", "--test", *methods, *runs, *chosen).out.rstrip()
-    assert shown.endswith("differs" if test["differs"] else "not distinguishable")
-    run = f"harness run -m glove-mini.cls -t mini-kind -o {tmp_path / 'runs'}"
-    answer = call("table", "--test", methods[0], "glove-mini.cls", *runs, *chosen)
-    assert answer.status == 2
-    assert f"glove-mini.cls: not run; {run}" in answer.err
-
-
-def test_what_a_test_lacks_is_said_with_the_command_that_makes_it(call):
+def test_two_methods_are_tested_once_their_similarities_are_here(call):
+    """A test of packaged scores names the command that makes what it lacks."""
     mine, packaged = "glove-mini.mean+sn@target", "glove-mini.mean"
     test = ("table", "--test", mine, packaged, "-t", "mini-kind")
     assert call("run -m", mine, "-t", "mini-kind").status == 0
-    answer = call(*test)
     command = f"harness run -m {packaged} -t mini-kind -o runs"
-    words = (
-        f"No test: per-pair similarities of {packaged} are not stored. Run: {command}"
+    lacking = call(*test)
+    assert f"similarities of {packaged} are not stored. Run: {command}" in " ".join(
+        lacking.err.split()
     )
-    assert " ".join(answer.err.split()).endswith(words)
     [row] = json.loads(call(*test, "--json").out)
-    assert (row["low"], row["differs"]) == (None, None)
+    assert (row["low"], row["differs"], row["missing"]) == (None, None, [packaged])
     assert call(*command.split()[1:]).status == 0
     [row] = json.loads(call(*test, "--json").out)
-    assert (row["differs"], row["missing"]) == (True, [])
+    assert (row["metric"], row["differs"], row["missing"]) == ("accuracy", True, [])
+    assert row["low"] <= row["difference"] <= row["high"]
+    unknown = call("table --test", packaged, "glove-mini.cls", "-t", "mini-kind")
+    assert unknown.status == 2
+    assert "glove-mini.cls: not run; harness run -m glove-mini.cls" in unknown.err
 
 
 def test_runs_stand_before_own_results_and_these_before_the_packaged_ones(call):
@@ -86,17 +64,16 @@ def test_runs_stand_before_own_results_and_these_before_the_packaged_ones(call):
 
 
 def test_a_table_for_a_paper_has_the_published_rows_below_the_paper_s_name(call):
-    chosen = ("-t", "sts-b", "sts12.senteval", "--results", RESULTS)
-    answer = call("table -m minilm.mean --beside simcse.t5", *chosen)
-    lines = answer.out.splitlines()
-    assert lines[0].split() == ["method", "STS-B", "STS12", "Avg."]
-    assert lines[2].split() == ["minilm.mean", "82.03", "72.37", "77.20"]
-    assert lines[3] == "SimCSE (Gao et al. 2021), Table 5"
-    latex = call(
-        "table -m minilm.mean --beside simcse.t5 --latex", "--results", RESULTS
+    shown = ("table -m minilm.mean --beside simcse.t5", "--results", RESULTS)
+    head, _, row, paper, *_ = call(*shown, "-t", "sts-b", "sts12.senteval").out.split(
+        "\n"
     )
-    assert r"\usepackage{booktabs}" in latex.out
-    assert r"\multicolumn" in latex.out
+    assert head.split() == ["method", "STS-B", "STS12", "Avg."]
+    assert row.split() == ["minilm.mean", "82.03", "72.37", "77.20"]
+    assert paper == "SimCSE (Gao et al. 2021), Table 5"
+    latex = call(*shown, "--latex").out
+    assert r"\usepackage{booktabs}" in latex
+    assert r"\multicolumn" in latex
 
 
 @pytest.mark.slow

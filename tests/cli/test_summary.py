@@ -1,6 +1,7 @@
 """What a run says: its scores beside published numbers, what moved, what did not run."""
 
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,20 +19,16 @@ from harness.cli.summary import (
     score_in_words,
     score_table,
 )
-from harness.data.places import Places
-from harness.data.tasks.loader import TaskLoader
-from harness.evaluation.run import Outcome, RunContext, execute
-from harness.evaluation.select import planned_cells
+from harness.evaluation.run import Outcome
 from harness.gate.check import Check, State
 from harness.registry import load_registry
 from harness.report.papers import printed_number
-from harness.resolve import Resolver
 from harness.results.records import Cell
 from harness.results.reproduction import LOW_COVERAGE
 from harness.results.store import Store
 
 REGISTRY = load_registry()
-CELLS = {cell.id: cell for table in TABLES for cell in table.cells}
+CELLS = {cell.id: cell for table in TABLES for cell in table.cells if cell.method}
 STS = CELLS["mteb.1-12-75/minilm/sts-b"]
 
 
@@ -60,51 +57,43 @@ def test_a_score_stands_beside_its_published_number_and_verdict(off, verdict, tm
     measured_score = f"{STS.points + off:.4f}"
     published = [STS.task, "spearman", "all", measured_score, printed_number(STS)]
     assert [*published, verdict, "mteb.1-12-75"] in [row.split() for row in table]
-    assert f"{verdict}" in count_in_words(numbers, 1)
+    assert verdict in count_in_words(numbers, 1)
     lines = lines_of_differing_numbers(numbers, tmp_path)
     explained = f"  differs: {STS.id}: +{off}.00 points; why: harness explain {STS.id}"
     assert any(line.startswith(explained) for line in lines) == (verdict == "differs")
 
 
-def test_a_number_of_another_score_is_compared_with_that_score():
+@pytest.mark.parametrize(("other", "score"), [("pearson", 49.0), ("wmean", 40.0)])
+def test_a_number_of_another_score_is_compared_with_that_score(other, score):
     """Spearman 82.03 says nothing of a published 82.74 that is a Pearson correlation."""
-    cells = [
-        next(
-            cell
-            for cell in CELLS.values()
-            if cell.method and cell.task and wanted in (cell.metric, cell.aggregation)
-        )
-        for wanted in ("pearson", "wmean")
-    ]
-    for cell, score in zip(cells, (49.0, 40.0), strict=True):
-        numbers, _ = shown(measured(cell.method, cell.task, 50.0))
-        [number] = [number for number in numbers if number.cell == cell]
-        assert number.measured == score
+    cell = next(
+        cell
+        for cell in CELLS.values()
+        if cell.task and other in (cell.metric, cell.aggregation)
+    )
+    numbers, _ = shown(measured(cell.method, cell.task, 50.0))
+    [number] = [number for number in numbers if number.cell == cell]
+    assert number.measured == score
 
 
 def test_what_has_no_published_number_is_shown_without():
     records = [measured("minilm.mean", "mini-sts", 50.0)]
     records.append(measured("bert-mini.cls", STS.task, 9.0))
-    numbers, table = shown(*records)
-    assert [row.split() for row in table] == [
-        ["task", "metric", "measured"],
-        table[1].split(),
+    numbers, (head, _, *rows) = shown(*records)
+    assert head.split() == ["task", "metric", "measured"]
+    assert [row.split() for row in rows] == [
         ["minilm.mean:"],
         ["mini-sts", "spearman", "50.00"],
         ["bert-mini.cls:"],
         ["sts-b", "spearman", "9.00"],
     ]
-    assert count_in_words(numbers, 2) == (
-        "None of the 2 measured cells has a published number."
-    )
-    assert count_in_words([], 1) == "The measured cell has no published number."
+    none = "None of the 2 measured cells has a published number."
+    assert count_in_words(numbers, 2) == none
 
 
 def test_an_average_is_judged_once_all_of_its_tasks_are_there():
     cell = next(
-        c
-        for c in CELLS.values()
-        if c.average_of and c.method and c.metric == "spearman"
+        cell for cell in CELLS.values() if cell.average_of and cell.metric == "spearman"
     )
     records = [measured(cell.method, task, 50.0) for task in cell.average_of]
     numbers, table = shown(*records)
@@ -115,13 +104,9 @@ def test_an_average_is_judged_once_all_of_its_tasks_are_there():
 
 
 def test_few_known_words_and_undefined_scores_are_told_beside_a_score():
-    low, enough = (
-        measured("glove-mini.mean", task, 10.41, coverage=coverage)
-        for task, coverage in (
-            ("mini-sts", LOW_COVERAGE - 0.001),
-            ("mini-sick", LOW_COVERAGE),
-        )
-    )
+    share = LOW_COVERAGE - 0.001
+    low = measured("glove-mini.mean", "mini-sts", 10.41, coverage=share)
+    enough = measured("glove-mini.mean", "mini-sick", 10.41, coverage=LOW_COVERAGE)
     published = measured(STS.method, STS.task, 10.41, coverage=0.24)
     assert score_in_words(low) == "Spearman 10.41 (85 % of tokens known)"
     assert score_in_words(enough) == "Spearman 10.41"
@@ -136,19 +121,15 @@ def test_few_known_words_and_undefined_scores_are_told_beside_a_score():
 
 
 def test_what_did_not_run_is_counted_by_what_would_get_it():
-    many = [
-        Outcome(
-            cell=Cell("a.mean", f"task-{i}-{j}"),
-            status="asset missing",
-            remedy=f"harness fetch {i}",
-        )
-        for i in range(LINES_SHOWN + 3)
-        for j in range(i + 1)
-    ]
+    many = []
+    for number in range(1, LINES_SHOWN + 4):
+        for task in range(number):
+            cell = Cell("a.mean", f"task-{number}-{task}")
+            remedy = f"harness fetch {number}"
+            many.append(Outcome(cell=cell, status="asset missing", remedy=remedy))
     head, first, *_, last = lines_of_failures(many)
     assert head == f"{len(many):,} cells did not run:"
-    count = LINES_SHOWN + 3
-    assert first == f"  {count} asset missing: harness fetch {count - 1}"
+    assert first == f"  {number} asset missing: harness fetch {number}"
     assert last.startswith("  and 3 more: harness list assets")
 
 
@@ -166,31 +147,23 @@ def test_what_moved_is_named_and_what_has_no_record_is_counted(tmp_path):
 # The coverage of word vectors
 
 
-def test_a_file_that_lacks_the_words_of_a_task_is_an_error_unless_allowed(tmp_path):
+def test_a_file_that_lacks_the_words_of_a_task_is_an_error_unless_allowed(
+    call, tmp_path
+):
     words = ("a", "the", "man", "dog")
     vectors = np.eye(len(words), 4, dtype=np.float32)
     np.savez(tmp_path / "few.npz", words=np.array(words), vectors=vectors)
-    resolver = Resolver.from_options(
-        Places(tmp_path / "cache"), [f"few={tmp_path / 'few.npz'}"]
-    )
-    registry = resolver.registry
-    loader = TaskLoader(resolver.places, registry.corpora)
-    task, store = registry.tasks["mini-sts"], Store(tmp_path / "runs")
-    texts = dict.fromkeys(loader.texts(task).pairs.sentences)
-    known = [[w.lower() in words for w in re.findall(r"\w+|[^\w\s]", t)] for t in texts]
-    share = sum(map(sum, known)) / sum(map(len, known))
-    planned = planned_cells([registry.parse("few.mean")], [task], 1)
-    refusing = RunContext(loader, store)
-    allowing = RunContext(loader, store, min_coverage=0)
-    # Not measured; measured since it is allowed; done, and not allowed any more; done
-    # and allowed.
-    statuses = []
-    for context in (refusing, allowing, refusing, allowing):
-        [outcome] = execute(planned, context)
-        statuses.append(outcome.status)
-        if outcome.record:
-            assert outcome.record.facts["coverage"] == round(share, 4)
-        else:
-            assert "wanted a vector for 20 % of the tokens" in outcome.message
-            assert "allow it with --min-coverage 0" in outcome.message
-    assert statuses == ["failed", "measured", "failed", "done"]
+    command = "run -m few.mean -t mini-sts --encoder few=few.npz"
+    # Not measured; measured since it is allowed; done, and not allowed any more.
+    for options, status in (("", 1), ("--min-coverage 0", 0), ("", 1)):
+        answer = call(f"{command} {options}")
+        assert answer.status == status
+        if status == 1:
+            assert "wanted a vector for 20 % of the tokens" in answer.complaint
+            assert "allow it with --min-coverage 0" in answer.complaint
+    texts = REGISTRY.tasks["mini-sts"].pairs(Path()).sentences
+    known = []
+    for text in dict.fromkeys(texts):
+        known += [word in words for word in re.findall(r"\w+|[^\w\s]", text.lower())]
+    [record] = Store(tmp_path / "runs").records()
+    assert record.facts["coverage"] == round(sum(known) / len(known), 4)
