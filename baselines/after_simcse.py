@@ -7,10 +7,9 @@ WhitenedCSE whitens groups of coordinates in training (Zhuo et al. 2023, arXiv
 (Chuang et al. 2022, arXiv 2204.10298); SCD decorrelates features without negatives
 (Klein & Nabi 2022, arXiv 2203.07847); Mirror-BERT masks or drops parts of 10,000 texts
 (Liu et al. 2021, arXiv 2104.08027). None is trained here: these are the released
-checkpoints. All are read at
-[CLS] before the pooler, except WhitenedCSE's, whose README evaluates them after it.
-Mirror-BERT's evaluation cuts texts at 64 tokens. A commit that no public page names is
-recorded on first use.
+checkpoints. All are read at [CLS] before the pooler, except WhitenedCSE's, whose README
+evaluates them after it. Mirror-BERT's evaluation cuts texts at 64 tokens. A commit that
+no public page names is recorded on first use.
 """
 
 from harness.core.types import Method

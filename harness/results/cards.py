@@ -50,7 +50,6 @@ class DataSet:
         tasks: For each split, the task here that holds its pairs.
         id: The data set's repository on the hub.
         revisions: The commits of this repository that hold the pairs of the tasks here.
-        older_revisions: What is known of other commits, in words.
         or_tasks: The tasks that a name without a repository may mean as well, by split.
         configs: The subsets that hold the pairs of the tasks here, where not all do.
         why_not: Why nothing here measures it, where nothing does.
@@ -62,7 +61,6 @@ class DataSet:
     tasks: Mapping[str, str]
     id: str = ""
     revisions: tuple[str, ...] = ()
-    older_revisions: Mapping[str, str] = field(default_factory=dict)
     or_tasks: Mapping[str, str] = field(default_factory=dict)
     configs: tuple[str, ...] = ()
     why_not: str = ""
@@ -352,9 +350,6 @@ def _doubt(data_set: DataSet, statement: Statement) -> str:
     if statement.data_set_id.lower().removeprefix(OWN_DATA_SETS) not in known_ids:
         return f"the pairs of {statement.data_set_id!r} are not known here"
     known_revisions = ("", "None", *data_set.revisions, *tasks)
-    for revision, difference in data_set.older_revisions.items():
-        if statement.revision and revision.startswith(statement.revision):
-            return difference
     if data_set.revisions and statement.revision not in known_revisions:
         return f"its pairs are of revision {statement.revision[:12]}, which is not known here"
     return ""
