@@ -12,7 +12,7 @@ from typing import Any
 
 from harness.core.terminal import text_table
 from harness.report.markdown import escape
-from harness.report.sentences import number_of
+from harness.report.sentences import number_of, signed
 from harness.report.table import markdown, table_of
 from harness.results.card_statements import CARD_FILE, MTEB_RESULTS
 from harness.results.checked_numbers import CheckedNumber, FoundChoices, Verification
@@ -156,7 +156,7 @@ def _number_row(checked: CheckedNumber) -> list[str]:
     if checked.verdict is not None:
         verdict = str(checked.verdict.state)
         if checked.verdict.difference is not None:
-            difference = f"{round(checked.verdict.difference, 4) + 0.0:+.4f}"
+            difference = signed(checked.verdict.difference, 4)
     return [
         _task_in_words(checked),
         checked.number.statement.metric,

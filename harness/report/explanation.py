@@ -164,11 +164,12 @@ def _lines_on_score(explanation: Explanation, registry: Registry) -> list[str]:
     """What was measured, or the command that measures it; the nearest rows that were measured."""
     reproduction = explanation.reproduction
     lines = []
-    if reproduction.measured is None:
+    difference = reproduction.verdict.difference
+    if reproduction.measured is None or difference is None:
         lines.append(f"measured: {reproduction.state}")
         lines.append(f"run: {command_to_measure(reproduction.cell, registry)}")
     else:
-        verdict = f"{reproduction.verdict.difference:+.4f}, {reproduction.state}"
+        verdict = f"{signed(difference, 4)}, {reproduction.state}"
         lines.append(f"measured: {reproduction.measured:.4f} ({verdict})")
         if reproduction.coverage is not None:
             column = reproduction.cell.column.label

@@ -92,8 +92,7 @@ def _score_row(score: ReferenceScore) -> list[str]:
     measured, difference, verdict = score.state, "", ""
     if score.ours is not None and score.difference is not None:
         measured = f"{score.ours:.4f}"
-        without_minus_zero = round(score.difference, 4) + 0.0
-        difference = f"{without_minus_zero:+.4f}"
+        difference = signed(score.difference, 4)
         verdict = score.state
         if not score.agrees and verdict != CellState.INCONCLUSIVE:
             verdict += ", beyond the tolerance"

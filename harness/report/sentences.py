@@ -133,9 +133,9 @@ def notes_on_origin(reproduction: Reproduction) -> list[str]:
 # Numbers
 
 
-def signed(number: float) -> str:
-    """With its sign and two decimals; no -0.00."""
-    return f"{round(number, 2) + 0.0:+.2f}"
+def signed(number: float, decimals: int = 2) -> str:
+    """With its sign and so many decimals; no -0.00."""
+    return f"{round(number, decimals) + 0.0:+.{decimals}f}"
 
 
 def number_of(count: int, noun: str) -> str:

@@ -259,8 +259,8 @@ def reported_numbers(
     if "=" not in text:
         if place.count("/") < 2:
             raise UsageError(
-                f"--mine {text}: wanted COLUMN=NUMBER, as in sts12=45.09,sts13=64.30, or the "
-                f"column with the row: {place}/COLUMN"
+                f"--mine {text}: wanted COLUMN=NUMBER, as in sts12=45.09,sts13=64.30, or a "
+                "published number with its column: TABLE/ROW/COLUMN"
             )
         return (_reported_number(published_cell(place, tables), text),), ()
     row = "/".join(place.split("/")[:2])  # TABLE/ROW
@@ -287,7 +287,9 @@ def columns_and_numbers(text: str) -> Iterator[tuple[str, str]]:
     for part in text.split(","):
         match = COLUMN_AND_NUMBER.fullmatch(part.strip())
         if match is None:
-            raise UsageError(f"--mine {part}: wanted COLUMN=NUMBER, as in sts12=45.09")
+            raise UsageError(
+                f"--mine {part}: wanted COLUMN=NUMBER, as in sts12=45.09, or a file that exists"
+            )
         yield match[1], match[2]
 
 
