@@ -15,8 +15,8 @@ from harness.core.types import Record
 from harness.evaluation.run import Outcome
 from harness.gate.check import Check, State
 from harness.registry import Registry
-from harness.report.coverage import percentage
 from harness.report.papers import printed_number
+from harness.report.sentences import percentage
 from harness.results.index import CellName, Results, main_score, value
 from harness.results.published import Table
 from harness.results.reproduction import Reproduction, low_coverage, reproduce

@@ -10,7 +10,7 @@ from __future__ import annotations
 import csv
 import io
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from typing import Annotated
 
@@ -20,7 +20,7 @@ from harness.cli import options as opt
 from harness.cli.selection import Patterns, record_patterns
 from harness.core.errors import UsageError
 from harness.core.progress import progress_on
-from harness.core.types import AGGREGATIONS, Task
+from harness.core.types import AGGREGATIONS
 from harness.data.tasks.loader import TaskLoader
 from harness.evaluation.compare import (
     Resampler,
@@ -193,11 +193,12 @@ def _table_of_methods(
     patterns.require_known(folder.records.methods)
     tasks = registry.select_tasks(patterns.tasks)
     published = [folder.table(name) for name in paper_tables or ()]
-    columns = columns_of_published(published, registry, folder.records, tasks)
+    columns = columns_of_published(published, folder, tasks)
+    names = _tasks_of(columns)
     if aggregation:
-        tasks = tasks or tuple(_tasks_of(columns))
-        columns = columns_of_tasks(tasks, aggregation, folder.records)
-    names = {task.name for task in _tasks_of(columns)}
+        tasks = tasks or [registry.tasks[name] for name in names]
+        columns = columns_of_tasks(tasks, aggregation, folder)
+        names = _tasks_of(columns)
     measured = {method for method, task in folder.records.by_cell if task in names}
     methods: dict[str, None] = {}  # each once, in the order of the patterns
     for pattern in patterns.methods:
@@ -214,7 +215,7 @@ def _table_of_methods(
     return method_table([*methods], columns, folder, published, ties)
 
 
-def _tasks_of(columns: ScoreColumns) -> Iterable[Task]:
+def _tasks_of(columns: ScoreColumns) -> dict[str, None]:
     """The tasks of the scores in columns, each once, in order."""
     return dict.fromkeys(task for scores in columns.values() for task, _ in scores)
 

@@ -41,14 +41,18 @@ from harness.results.differences import (
     Contrast,
     Difference,
     Differences,
-    TaskScore,
     corrected,
     measured,
     neighbours,
     with_test,
 )
 from harness.results.folder import ResultsFolder
-from harness.results.index import column_value, encoder_of_method, methods_by_encoder
+from harness.results.index import (
+    TaskScore,
+    column_value,
+    encoder_of_method,
+    methods_by_encoder,
+)
 from harness.results.records import Cell
 from harness.results.scorings import COMPARED_SCORINGS, averages
 
@@ -315,7 +319,7 @@ def measuring_command(
 
 def ties_with_best(
     methods: Sequence[str],
-    columns: Mapping[str, Sequence[tuple[Task, ScorePath]]],
+    columns: Mapping[str, tuple[TaskScore, ...]],
     resampler: Resampler,
 ) -> dict[str, set[str]]:
     """The methods that do not differ from the best of a column, corrected for its methods.
@@ -338,9 +342,8 @@ def ties_with_best(
             mean = column_value(resampler.results.records, method, scores).mean
             means[method] = -np.inf if mean is None else mean
         best = max(means, key=means.__getitem__)
-        task_scores = tuple((task.name, path) for task, path in scores)
         of_column = [
-            Contrast(best, other, task_scores) for other in methods if other != best
+            Contrast(best, other, scores) for other in methods if other != best
         ]
         if of_column and all(map(resampler.can_compare, of_column)):
             contrasts[name] = of_column

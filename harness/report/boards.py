@@ -12,10 +12,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from harness.core.hardware import base_name
 from harness.core.metrics import metric_of
-from harness.core.scores import ScorePath
 from harness.core.types import LeaderboardColumn, Record, Section, is_transductive
-from harness.report.coverage import coverage_notes
 from harness.report.papers import DAGGER
+from harness.report.sentences import coverage_note
 from harness.report.table import (
     HEADING,
     MISSING_NUMBER,
@@ -27,7 +26,16 @@ from harness.report.table import (
 from harness.results.differences import ITEMS_OF_SEED_0, differences_of_rows
 from harness.results.encoder_sizes import EncoderSize
 from harness.results.folder import ResultsFolder
-from harness.results.index import Results, Value, average, encoder_of_method
+from harness.results.index import (
+    Results,
+    TaskScore,
+    Value,
+    average,
+    column_value,
+    encoder_of_method,
+    methods_by_encoder,
+)
+from harness.results.reproduction import coverage
 from harness.results.scorings import Scoring
 
 # The sections apart from the seven tasks, with their titles and introductions.
@@ -59,14 +67,9 @@ NOT_COMPARED = (
 
 OTHER_FLOOR = "In brackets: with the other floor of narrow coordinates (docs/flows.md)."
 
-# The scores of each column by its heading: task and path. Several are averaged.
-Columns = Mapping[str, Sequence[tuple[str, ScorePath]]]
-FACTS = (
-    "Dim.",
-    "Rank",
-    "Params",
-    "ms / sentence",
-)  # further columns of the seven tasks
+# The scores of each column by its heading; several are averaged.
+Columns = Mapping[str, Sequence[TaskScore]]
+FACTS = ("Dim.", "Rank", "Params", "ms / sentence")  # further columns of the seven
 
 
 def seven_tasks(
@@ -81,11 +84,11 @@ def seven_tasks(
         encoder: The encoder of all methods. A row is marked as tied with the one above
             if the stored differences of all neighbours are of the same averages.
     """
-    columns: dict[str, Sequence[tuple[str, ScorePath]]] = {
+    columns: dict[str, Sequence[TaskScore]] = {
         label: [(task, scoring.path)] for label, task in scoring.tasks_by_label.items()
     }
-    columns[AVERAGE] = [score for [score] in columns.values()]
-    rows = _best_first(_rows(columns, methods, folder.records), column=-1)
+    columns[AVERAGE] = scoring.task_scores
+    rows = _rows(columns, methods, folder.records, ordered_by=-1)
     averages = {
         method: values[-1].mean
         for method, values in rows.items()
@@ -145,26 +148,25 @@ def section_board(
     """The scores of a section's tasks; None without a row."""
     title, about = SECTIONS[name]
     legends = [about]
-    columns: dict[str, Sequence[tuple[str, ScorePath]]] = {}
+    columns: dict[str, Sequence[TaskScore]] = {}
     for task in folder.registry.tasks.values():
         for column in task.columns:
             if column.section == name:
                 path = column.score or metric_of(task).main_score
                 columns[column.heading] = [(task.name, path)]
-                legends.append(_legend(column, task.name, folder))
-    rows = _rows(columns, methods, folder.records)
-    if name != "other":  # whose tasks are of several kinds
-        rows = _best_first(rows, column=0)
+                legends.append(_legend(column, task.name, folder.records))
+    # The tasks of `other` are of several kinds, by none of which a method is the best.
+    ordered_by = None if name == "other" else 0
+    rows = _rows(columns, methods, folder.records, ordered_by)
     about = " ".join(filter(None, legends))
     return _board(name, title, columns, rows, folder, about=about)
 
 
-def _legend(column: LeaderboardColumn, task: str, folder: ResultsFolder) -> str:
+def _legend(column: LeaderboardColumn, task: str, results: Results) -> str:
     """A column's legend with the scores of the first method that has all of them; else empty."""
-    for method in folder.records.by_task.get(task, ()):
+    for method in results.by_task.get(task, ()):
         values = {
-            name: folder.records.value(method, task, name)
-            for name in column.legend_scores
+            name: results.value(method, task, name) for name in column.legend_scores
         }
         if all(value.mean is not None for value in values.values()):
             return column.legend.format(**values)
@@ -172,30 +174,25 @@ def _legend(column: LeaderboardColumn, task: str, folder: ResultsFolder) -> str:
 
 
 def _rows(
-    columns: Columns, methods: Sequence[str], results: Results
+    columns: Columns, methods: Sequence[str], results: Results, ordered_by: int | None
 ) -> dict[str, Sequence[Value]]:
-    """The values of each method in the columns, of those that have any."""
+    """The values of each method in the columns, of those that have any.
+
+    The best in the column of a number come first, those without a value there last.
+    """
     rows: dict[str, Sequence[Value]] = {}
     for method in methods:
-        values = []
-        for scores in columns.values():
-            of_tasks = [results.value(method, task, *path) for task, path in scores]
-            values.append(of_tasks[0] if len(of_tasks) == 1 else average(of_tasks))
+        values = [column_value(results, method, scores) for scores in columns.values()]
         if any(value.mean is not None for value in values):
             rows[method] = values
-    return rows
+    if ordered_by is None:
+        return rows
 
-
-def _best_first(
-    rows: Mapping[str, Sequence[Value]], column: int
-) -> dict[str, Sequence[Value]]:
-    """Rows by their value in a column; those without one come last, in their order."""
-
-    def order(row: tuple[str, Sequence[Value]]) -> float:
-        mean = row[1][column].mean
+    def order(method: str) -> float:
+        mean = rows[method][ordered_by].mean
         return math.inf if mean is None else -mean
 
-    return dict(sorted(rows.items(), key=order))
+    return {method: rows[method] for method in sorted(rows, key=order)}
 
 
 def _board(
@@ -240,22 +237,40 @@ def _board(
         shown_rows += group
     headings = [ShownColumn("method", is_text=True)]
     tasks = {}
-    for heading, scores in columns.items():
-        task, path = scores[0]
-        is_average = len(scores) > 1
-        score = "" if is_average else f"{task}/{'.'.join(path)}"
-        headings.append(ShownColumn(heading, key=score))
-        if not is_average:
+    for heading, [(task, path), *more] in columns.items():
+        key_of_score = "" if more else f"{task}/{'.'.join(path)}"
+        headings.append(ShownColumn(heading, key=key_of_score))
+        if not more:
             tasks[heading] = task
-    coverage = coverage_notes(folder.records, list(rows), tasks)
+    notes = [_coverage_notes(folder.records, [*rows], tasks), remark]
     return ShownTable(
         columns=[*headings, *map(ShownColumn, FACTS if facts else ())],
         rows=shown_rows,
         title=title,
         about=about,
-        notes=[note for note in (coverage, remark) if note],
+        notes=[note for note in notes if note],
         key=key,
     )
+
+
+def _coverage_notes(
+    results: Results, methods: Sequence[str], tasks: Mapping[str, str]
+) -> str:
+    """The coverage of each encoder with word vectors on the tasks, by their headings."""
+    notes = []
+    for encoder, encoder_methods in methods_by_encoder(methods).items():
+        shares: dict[str, float] = {}
+        for heading, task in tasks.items():
+            records: list[Record] = []
+            for method in encoder_methods:
+                records += results.records(method, task)
+            share = coverage(records)
+            if share is not None:
+                shares[heading] = share
+        note = coverage_note(shares)
+        if note:
+            notes.append(f"`{encoder}`: {note}")
+    return f"{'; '.join(notes)}." if notes else ""
 
 
 def _facts(method: str, scoring: Scoring, results: Results) -> list[str]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from harness.core.files import write_atomically
 from harness.report.bibtex import require_entries
@@ -37,14 +37,8 @@ EXAMPLE_RECORDS = Path("examples", "plugins", "results")
 EXAMPLES_PAGE = Path("examples", "plugins", "README.md")
 
 
-@dataclass(frozen=True)
-class SlowFile:
-    """A file that takes long to make.
-
-    Attributes:
-        made_from: The line in it that says what it is made from.
-        make: Makes its text.
-    """
+class SlowFile(NamedTuple):
+    """A file that takes long to make, and the line in it that says what it is made from."""
 
     made_from: str
     make: Callable[[], str]
@@ -91,18 +85,12 @@ def generated(
             missing=missing(folder),
             tallies=tallies(folder),
         )
-        pages[readme] = _with_part(readme, "leaderboard", front)
+        pages[readme] = between_markers(readme, "leaderboard", front)
         page, examples = readme.parent / EXAMPLES_PAGE, readme.parent / EXAMPLE_RECORDS
         if page.exists() and examples.is_dir():
-            table_of_examples = examples_part(examples, folder.registry)
-            pages[page] = _with_part(page, "examples", table_of_examples)
+            part = examples_part(examples, folder.registry)
+            pages[page] = between_markers(page, "examples", part)
     return pages
-
-
-def _with_part(document: Path, name: str, part: str) -> str:
-    """A document with its part between the markers of a name made anew."""
-    text = document.read_text(encoding="utf-8")
-    return between_markers(text, name, part.rstrip())
 
 
 def stale_files(folder: ResultsFolder, readme: Path | None) -> list[Path]:

@@ -7,9 +7,14 @@ from typing import Any
 
 from harness.core.terminal import text_table, wrapped
 from harness.registry import Registry
-from harness.report.coverage import coverage_note
 from harness.report.next_steps import command_to_measure
-from harness.report.sentences import evidence_in_words, number_of, signed, trap_link
+from harness.report.sentences import (
+    coverage_note,
+    evidence_in_words,
+    number_of,
+    signed,
+    trap_link,
+)
 from harness.report.standings import standing_in_words
 from harness.report.table import MISSING_NUMBER
 from harness.results.effects import Effect, Scores, other_choices

@@ -34,8 +34,6 @@ PAPERS_TABLES = (
 )
 PAPERS_ENCODER = "bert-base"
 MOST_ROWS = 6  # of the first table
-TALLY_HEAD = ("what was compared", "how many", "what came of it")
-TABLES_HEAD = ("published table", "published", "runnable", "run", "verdicts", "needs")
 
 
 def measured_most(folder: ResultsFolder) -> ShownTable | None:
@@ -61,18 +59,16 @@ def measured_most(folder: ResultsFolder) -> ShownTable | None:
         measured = [ShownCell(MISSING_NUMBER)] * len(TASK_LABELS)
         for place, task in enumerate(TASK_LABELS):
             if task in numbers:
-                printed[place] = f"{numbers[task].cell.points:.2f}"
-                measured[place] = _two_decimals(numbers[task])
+                number = numbers[task]
+                printed[place] = f"{number.cell.points:.2f}"
+                text = f"{number.measured:.2f}"
+                measured[place] = ShownCell(text, state=str(number.state))
         verdicts = dict.fromkeys(str(number.state) for number in numbers.values())
         rows.append(row_of([name, *printed], "published"))
         label = f"measured here: {', '.join(verdicts)}"
         rows.append(row_of([label, *measured], "measured"))
-    head = table_of([metric_in_words("spearman"), *TASK_LABELS.values()], [])
-    return ShownTable(columns=head.columns, rows=rows) if rows else None
-
-
-def _two_decimals(number: Reproduction) -> ShownCell:
-    return ShownCell(f"{number.measured:.2f}", state=str(number.state))
+    head = [metric_in_words("spearman"), *TASK_LABELS.values()]
+    return table_of(head, rows) if rows else None
 
 
 def missing(folder: ResultsFolder) -> str:
@@ -99,17 +95,18 @@ def missing(folder: ResultsFolder) -> str:
 
 def papers_tables(folder: ResultsFolder) -> list[tuple[published.Table, ShownTable]]:
     """The tables of the four papers: each row with its measured numbers, or why not."""
+    tables = {table.id: table for table in folder.tables}
     return [
-        (table, published_table(table, folder))
+        (tables[name], published_table(tables[name], folder, with_footnotes=False))
         for name in PAPERS_TABLES
-        for table in folder.tables
-        if table.id == name
+        if name in tables
     ]
 
 
 def tallies(folder: ResultsFolder) -> ShownTable:
     """What was compared with what, how many there are, and what came of it."""
-    return table_of(TALLY_HEAD, _tallies(folder), texts=3)
+    head = ("what was compared", "how many", "what came of it")
+    return table_of(head, _tallies(folder), texts=3)
 
 
 def _tallies(folder: ResultsFolder) -> Iterator[tuple[str, str, str]]:
@@ -139,16 +136,11 @@ def _tallies(folder: ResultsFolder) -> Iterator[tuple[str, str, str]]:
         f"{len(folder.standings):,}",
         ", ".join(f"{count} {kind}" for kind, count in standings.most_common()),
     )
-    scores = {
-        (
-            number.cell.method,
-            number.cell.tasks,
-            number.cell.metric,
-            number.cell.aggregation,
-        )
-        for number in numbers
-        if number.scores
-    }
+    scores = set()
+    for number in numbers:
+        cell = number.cell
+        if number.scores:
+            scores.add((cell.method, cell.tasks, cell.metric, cell.aggregation))
     yield (
         "of them with scores measured here",
         f"{total['run']:,}",
@@ -201,8 +193,8 @@ def _verdicts(numbers: Iterable[Reproduction]) -> str:
     )
 
 
-def published_tables(folder: ResultsFolder) -> ShownTable:
-    """Every published table with its counts, those of which most was measured first.
+def published_tables(folder: ResultsFolder) -> list[list[object]]:
+    """A row for every published table with its counts, of which most was measured first.
 
     A number that waits needs commands; those that most numbers of the table need are
     shown.
@@ -213,19 +205,17 @@ def published_tables(folder: ResultsFolder) -> ShownTable:
         numbers = folder.reproductions(table).values()
         counts = count(numbers)
         needs = ""
-        for commands, cells in waiting_numbers(
-            numbers, folder.registry, present
-        ).items():
+        waiting = waiting_numbers(numbers, folder.registry, present)
+        if waiting:
+            commands, cells = next(iter(waiting.items()))
             needs = " and ".join(f"`{command}`" for command in commands)
             needs += f" for {len(cells)}"
-            break
-        name = ShownCell(
-            f"{table.paper}, {table.table}", link=f"tables/papers/{table.id}.md"
-        )
+        page = f"tables/papers/{table.id}.md"
+        name = ShownCell(f"{table.paper}, {table.table}", link=page)
         of_counts = [counts[word] for word in ("published", "runnable", "run")]
         rows.append((counts["run"], [name, *of_counts, _verdicts(numbers), needs]))
     rows.sort(key=lambda row: -row[0])
-    return table_of(TABLES_HEAD, [cells for _, cells in rows])
+    return [cells for _, cells in rows]
 
 
 def not_exact(folder: ResultsFolder) -> list[Reproduction]:

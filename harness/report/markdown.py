@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import cache
+from pathlib import Path
 
 from harness.core.errors import HarnessError
 
@@ -41,15 +42,19 @@ def link_to(heading: str) -> str:
     return f"[{escape(heading)}](#{words.replace(' ', '-')})"
 
 
-def between_markers(text: str, name: str, generated: str) -> str:
-    """The text with its part between `<!-- name -->` and `<!-- /name -->` replaced."""
+def between_markers(document: Path, name: str, generated: str) -> str:
+    """A document with its part between `<!-- name -->` and `<!-- /name -->` replaced."""
+    text = document.read_text(encoding="utf-8")
     pattern = re.compile(rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)", re.DOTALL)
     if not pattern.search(text):
         raise HarnessError(
-            f"no part between <!-- {name} --> and <!-- /{name} --> to write into"
+            f"{document}: wanted a part between <!-- {name} --> and <!-- /{name} -->, found "
+            "none; add both lines"
         )
     if f"<!-- /{name} -->" in generated:
         raise HarnessError(
             f"<!-- /{name} --> is in the text of the part that it ends; rename what holds it"
         )
-    return pattern.sub(lambda match: f"{match[1]}{generated}\n{match[2]}", text)
+    return pattern.sub(
+        lambda match: f"{match[1]}{generated.rstrip()}\n{match[2]}", text
+    )

@@ -13,7 +13,7 @@ from harness.report.boards import seven_tasks
 from harness.report.diagnosis import answer_lines
 from harness.report.render import rendered
 from harness.report.sentences import signed
-from harness.report.table import MISSING_NUMBER, markdown, table_of
+from harness.report.table import MISSING_NUMBER, markdown
 from harness.results.conformance import REFERENCE_TOLERANCE, ReferenceScore
 from harness.results.folder import ResultsFolder
 from harness.results.index import CellName, methods_by_encoder
@@ -24,32 +24,6 @@ from harness.results.verdict import CellState
 CONFORMANCE_PAGE = "conformance.md"
 TRAPS_PAGE = "protocols.md"
 THREADS_PAGE = "threads.md"
-REFERENCE_HEAD = (
-    "reference",
-    "program of",
-    "scores",
-    "compared",
-    "equal",
-    "largest difference",
-)
-SCORE_HEAD = (
-    "method",
-    "task",
-    "score",
-    "theirs",
-    "ours",
-    "difference",
-    "tolerance",
-    "verdict",
-)
-TRAP_HEAD = ("measured", "method", "task", "score", "difference")
-THREAD_HEAD = (
-    "thread",
-    "published row",
-    "the reader's numbers",
-    "cause",
-    "place of the cause",
-)
 
 
 def conformance_page(folder: ResultsFolder) -> str:
@@ -77,9 +51,9 @@ def conformance_page(folder: ResultsFolder) -> str:
         of_authors=by_origin[True],
         of_libraries=by_origin[False],
         tolerance=REFERENCE_TOLERANCE,
-        overview=table_of(REFERENCE_HEAD, overview, texts=2),
+        overview=overview,
         references=[
-            (reference, table_of(SCORE_HEAD, map(_score_row, scores), texts=3))
+            (reference, map(_score_row, scores))
             for reference, scores in folder.compared_references
         ],
         digest=folder.records.select(cells).digest(),
@@ -117,7 +91,7 @@ def traps_page(folder: ResultsFolder) -> str:
         for row, score, difference in trap.values(folder.records):
             shown = "" if difference is None else signed(difference)
             rows.append([row.what, f"`{row.method}`", f"`{row.task}`", score, shown])
-        traps.append((trap, table_of(TRAP_HEAD, rows, texts=3)))
+        traps.append((trap, rows))
         cells += [(row.method, row.task) for row in trap.rows]
     return rendered(
         "traps.md",
@@ -155,7 +129,7 @@ def threads_page(folder: ResultsFolder) -> str:
         "threads.md",
         title="Public threads and their answers",
         places=Counter(place for _, place, _ in answers),
-        table=table_of(THREAD_HEAD, rows, texts=len(THREAD_HEAD)),
+        rows=rows,
         answers=answers,
         digest=folder.records.digest(),
     )

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from harness.report.coverage import coverage_note
 from harness.report.render import rendered
 from harness.report.sentences import (
+    coverage_note,
     fit_corpus_in_words,
     notes_on_origin,
     training_data_in_words,
@@ -22,7 +22,6 @@ from harness.report.table import (
     ShownColumn,
     ShownRow,
     ShownTable,
-    table_of,
 )
 from harness.results import published
 from harness.results.folder import ResultsFolder
@@ -52,7 +51,6 @@ EVIDENCE_MARKS: Mapping[str, str] = {
     "paper": "○",
     "inferred": "△",
 }
-ROW_HEAD = ("row", "id", "method", "trained on", "fitted on")
 
 Footnotes = dict[str, str]  # the marks of footnotes by their texts
 
@@ -89,23 +87,18 @@ def paper_page(table: published.Table, folder: ResultsFolder) -> str:
         "paper.md",
         title=table.title,
         paper_table=table,
-        shown=published_table(table, folder, {}),
+        shown=published_table(table, folder),
         legend=legend(),
-        rows=table_of(ROW_HEAD, rows, texts=len(ROW_HEAD)),
+        rows=rows,
         digest=folder.records_of_table(table).digest(),
     )
 
 
 def published_table(
-    table: published.Table, folder: ResultsFolder, footnotes: Footnotes | None = None
+    table: published.Table, folder: ResultsFolder, *, with_footnotes: bool = True
 ) -> ShownTable:
-    """A published table with what was measured for it.
-
-    Args:
-        table: The published table.
-        folder: The results.
-        footnotes: Takes the footnotes, which are its notes too; None for none.
-    """
+    """A published table with what was measured for it; its notes are the footnotes."""
+    footnotes: Footnotes | None = {} if with_footnotes else None
     reproductions = folder.reproductions(table)
     columns = [ShownColumn("row", is_text=True), ShownColumn("ev.", is_text=True)]
     for column in table.columns:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.report.markdown import escape, link_to
-from harness.report.table import markdown
+from harness.report.table import ShownTable, markdown, table_of
 from harness.results.verdict import TOLERANCES
 
 if TYPE_CHECKING:
@@ -38,6 +39,15 @@ def templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {"md": escape, "table": markdown, "link": link_to}
+    made.filters |= {"md": escape, "table": _in_markdown, "link": link_to}
     made.globals["tolerances"] = TOLERANCES
     return made
+
+
+def _in_markdown(
+    rows: ShownTable | Iterable[Iterable[object]], *head: str, texts: int = 1
+) -> str:
+    """A table in Markdown, of rows with the headings that the template gives them."""
+    return markdown(
+        rows if isinstance(rows, ShownTable) else table_of(head, rows, texts)
+    )

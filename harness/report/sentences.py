@@ -13,7 +13,7 @@ from harness.results.conformance import Reference
 from harness.results.origins import Origin
 from harness.results.published import PublishedCell, Row
 from harness.results.questions import Trap
-from harness.results.reproduction import Reproduction
+from harness.results.reproduction import LOW_COVERAGE, Reproduction
 
 AGGREGATION_WORDS: Mapping[str, str] = {
     "all": "subsets concatenated (all)",
@@ -141,6 +141,34 @@ def signed(number: float, decimals: int = 2) -> str:
 def number_of(count: int, noun: str) -> str:
     """`1 task`, `2 tasks`."""
     return f"1 {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def percentage(share: float) -> str:
+    """A share in whole percent; only a share of 1 is 100 %."""
+    if 0.995 <= share < 1:
+        return "over 99 %"
+    return f"{100 * share:.0f} %"
+
+
+def coverage_note(shares: Mapping[str, float]) -> str:
+    """The lowest and the highest share of tokens that have a vector; empty if all have one.
+
+    Args:
+        shares: The share of each task, by its heading.
+    """
+    if not shares:
+        return ""
+    heading_of_lowest = min(shares, key=shares.__getitem__)
+    lowest, highest = shares[heading_of_lowest], max(shares.values())
+    if lowest == 1:
+        return ""
+    share_range = percentage(lowest)
+    if percentage(lowest) != percentage(highest):
+        share_range += f" ({heading_of_lowest}) to {percentage(highest)}"
+    note = f"{share_range} of the tokens have a vector"
+    if lowest < LOW_COVERAGE:
+        note += ": a score is of what is left of the sentences"
+    return note
 
 
 # Traps

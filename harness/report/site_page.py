@@ -114,7 +114,7 @@ def _papers(
     tables_by_paper = {}
     for table in folder.tables:
         counts = count(folder.reproductions(table).values())
-        shown = published_table(table, folder, {})
+        shown = published_table(table, folder)
         tables_by_paper.setdefault(table.paper, []).append((table, counts, shown))
 
     def order(paper: str) -> int:

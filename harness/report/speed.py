@@ -17,30 +17,12 @@ from harness.core.errors import DataError
 from harness.core.json_text import parse_json
 from harness.core.toml import read_rows, read_typed
 from harness.report.render import rendered
-from harness.report.table import ShownTable, table_of
 from harness.results.index import NOT_MEASURED
 from harness.results.layout import RECORDS, digest_of_measured, measured_for
 
 SPEED_PAGE = "speed.md"
 LEAST_ROUNDS = 5  # of a benchmark, unless its row says otherwise
 GPU_RECORDS = Path(RECORDS, "gpu")  # of a results folder: a file for each card
-
-SPEED_HEAD = (
-    "what",
-    "against",
-    "machine",
-    "wanted",
-    "measured",
-    "lowest–highest",
-    "rounds",
-    "version, commit",
-)
-GPU_HEAD = (
-    "shape, precision, lengths",
-    "sentences/s",
-    "times as fast",
-    "of the matrix rate",
-)
 
 
 # Benchmarks and their results
@@ -124,25 +106,22 @@ def speed_page(questions: Path) -> str:
     rows = [_speed_row(row, result) for row, result in read_benchmarks(questions)]
     cards = []
     for card, measured in read_gpus(questions.parents[1]):
-        cards.append((card, measured["environment"]["packages"], gpu_table(measured)))
+        cards.append((card, measured["environment"]["packages"], gpu_rows(measured)))
     return rendered(
         "speed.md",
         title="Speed",
-        table=table_of(SPEED_HEAD, rows, texts=4),
+        rows=rows,
         cards=cards,
         digest=digest_of_measured(questions),
     )
 
 
 def _speed_row(row: BenchmarkRow, result: BenchmarkResult | None) -> list[object]:
-    """A benchmark as a row of the table whose head is `SPEED_HEAD`."""
+    """A benchmark as a row of the table."""
     if result is None:
         return [row.what, row.against, row.device, row.wanted, NOT_MEASURED, "", "", ""]
-    lowest, middle, highest = (
-        min(result.ratios),
-        median(result.ratios),
-        max(result.ratios),
-    )
+    lowest, highest = min(result.ratios), max(result.ratios)
+    middle = median(result.ratios)
     environment = result.environment
     remark = ""
     if middle < result.wanted:
@@ -171,7 +150,7 @@ def read_gpus(results: Path) -> list[tuple[str, Mapping[str, Any]]]:
     return [(content["environment"]["device"], content) for content in measured]
 
 
-def gpu_table(measured: Mapping[str, Any]) -> ShownTable:
+def gpu_rows(measured: Mapping[str, Any]) -> list[list[str]]:
     """What was measured on one card: encoding here and by sentence-transformers in one run.
 
     Args:
@@ -183,4 +162,4 @@ def gpu_table(measured: Mapping[str, Any]) -> ShownTable:
         share = case["harness"]["share_of_matrix_rate"]
         ratio = case["times_as_fast"]
         rows.append([name, f"{speed:,.0f}", f"{ratio:.2f}", f"{share:.2f}"])
-    return table_of(GPU_HEAD, rows)
+    return rows

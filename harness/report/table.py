@@ -7,18 +7,24 @@ is read as markup. HTML is printed by the macro in `templates/table.html`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
 
 from tabulate import tabulate
 
 from harness.core.terminal import text_table
-from harness.report.latex import character_commands, latex_escape, latex_line
-from harness.report.markdown import escape, one_line
+from harness.core.toml import read_typed
+from harness.report.markdown import CODE_SPAN, escape, one_line
 
 NO_BREAK_SPACE = "\N{NO-BREAK SPACE}"
 MISSING_NUMBER = "–"  # where nothing was printed or measured
 HEADING = "heading"  # the kind of a row that is the heading of those below it
+# At the start of a line, LaTeX takes these for an option of the line break before it.
+OPTION_START = re.compile(r"^(?=[\[*])")
 
 
 @dataclass(frozen=True)
@@ -93,25 +99,24 @@ class ShownTable:
 
 def table_of(
     head: Sequence[str],
-    rows: Iterable[Sequence[object]],
+    rows: Iterable[ShownRow | Iterable[object]],
     texts: int = 1,
-    title: str = "",
+    **further: Any,
 ) -> ShownTable:
     """A table of plain values.
 
     Args:
         head: The headings of the columns.
-        rows: The values of each row; a `ShownCell` stays as it is.
+        rows: The rows, or the values of each; a `ShownCell` stays as it is.
         texts: How many of the first columns hold words.
-        title: Its title.
+        further: Title, introduction and notes of the table.
     """
     columns = [
         ShownColumn(heading, is_text=place < texts)
         for place, heading in enumerate(head)
     ]
-    return ShownTable(
-        columns=columns, rows=[row_of(values) for values in rows], title=title
-    )
+    shown = [row if isinstance(row, ShownRow) else row_of(row) for row in rows]
+    return ShownTable(columns=columns, rows=shown, **further)
 
 
 def row_of(values: Iterable[object], kind: str = "", key: str = "") -> ShownRow:
@@ -159,7 +164,7 @@ def latex(table: ShownTable) -> str:
     lines = [
         rf"\begin{{tabular}}{{{sides}}}",
         r"\toprule",
-        latex_line(latex_escape(column.heading) for column in table.columns),
+        _latex_line(latex_escape(column.heading) for column in table.columns),
     ]
     kind_above = None
     for row in table.rows:
@@ -170,7 +175,7 @@ def latex(table: ShownTable) -> str:
         if row.kind == HEADING:
             width = len(table.columns)
             cells = [rf"\multicolumn{{{width}}}{{l}}{{\textit{{{cells[0]}}}}}"]
-        lines.append(latex_line(cells))
+        lines.append(_latex_line(cells))
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"])
 
 
@@ -193,7 +198,32 @@ def _in_latex(cell: ShownCell) -> str:
     text = latex_escape(cell.text)
     if cell.bold:
         text = rf"\textbf{{{text}}}"
-    return text + cell.mark.translate(character_commands())
+    return text + cell.mark.translate(_latex_commands())
+
+
+def _latex_line(cells: Iterable[str]) -> str:
+    texts = [OPTION_START.sub("{}", cell) for cell in cells]
+    return rf"{' & '.join(texts)} \\"
+
+
+def latex_escape(text: str) -> str:
+    """A text from data as LaTeX that prints it; `code` is in typewriter type."""
+    commands = _latex_commands()
+    escaped = []
+    for part in CODE_SPAN.split(one_line(text)):
+        if CODE_SPAN.fullmatch(part):
+            code = part.strip("`").translate(commands)
+            escaped.append(f"\\texttt{{{code}}}")
+        else:
+            escaped.append(part.translate(commands))
+    return "".join(escaped)
+
+
+@cache
+def _latex_commands() -> Mapping[int, str]:
+    """The command for each character that LaTeX does not print as it is, for `str.translate`."""
+    commands = read_typed(dict[str, str], Path(__file__).with_name("latex.toml"))
+    return str.maketrans(commands)
 
 
 def terminal(table: ShownTable, width: int | None) -> str:

@@ -27,6 +27,7 @@ from harness.results.index import (
     CellName,
     Results,
     SeedScores,
+    TaskScore,
     mean_over_tasks,
 )
 from harness.results.layout import RECORDS
@@ -57,9 +58,6 @@ WITHOUT_BOOTSTRAP = (SEEDS_ALONE, ITEMS_AND_NORMAL_P, NO_INTERVAL)
 # task and path (docs/flows.md).
 Floors = Mapping[tuple[str, str, ScorePath], SeedScores]
 NO_FLOORS: Floors = {}
-
-# A task, and the path of a score in its records: `("sts12", ("spearman", "all"))`.
-TaskScore = tuple[str, ScorePath]
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from statistics import fmean
 
 from harness.core.metrics import metrics
 from harness.core.scores import ScorePath, ScoreTree, score_at
-from harness.core.types import Record, Task
+from harness.core.types import Record
 from harness.results.records import encode
 from harness.results.store import Store
 from harness.results.verdict import CellState
@@ -20,6 +20,8 @@ from harness.results.verdict import CellState
 # The state of a claim, a training or a ratio without a measurement.
 NOT_MEASURED = "not measured"
 CellName = tuple[str, str]  # a method's id and a task's name
+# A task, and the path of a score in its records: `("sts12", ("spearman", "all"))`.
+TaskScore = tuple[str, ScorePath]
 DIGEST_DIGITS_SHOWN = 12  # hexadecimal digits of a digest that a message shows
 MISSING = "–"  # the state of an average if one of its cells has no score
 
@@ -210,11 +212,9 @@ def average(values: Sequence[Value]) -> Value:
     return Value(fmean(means))
 
 
-def column_value(
-    results: Results, method: str, scores: Sequence[tuple[Task, ScorePath]]
-) -> Value:
+def column_value(results: Results, method: str, scores: Sequence[TaskScore]) -> Value:
     """The value of a method in a column of a table: its only score, or the average of several."""
-    values = [results.value(method, task.name, *path) for task, path in scores]
+    values = [results.value(method, task, *path) for task, path in scores]
     if len(values) == 1:
         return values[0]
     return average(values)

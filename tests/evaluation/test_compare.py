@@ -195,7 +195,7 @@ def test_the_methods_of_a_column_are_tested_against_its_best(runs, loader):
     texts = loader.texts(TOY)
     digest, first = texts.digests["data"], {"spearman": {"all": 70.0}}
     write(runs, SEEDED, TOY, -texts.pairs.gold, digest, first)
-    columns = {"TOY": [(TOY, ALL)], "lost": [(LEXICAL, ("alignment",))]}
+    columns = {"TOY": ((TOY.name, ALL),), "lost": ((LEXICAL.name, ("alignment",)),)}
     tied = ties_with_best((MEAN, CLS, SEEDED), columns, resampler(runs, loader))
     best = resampled(runs, loader, SEEDED, TOY, seeds=5)
     others = [resampled(runs, loader, method, TOY) for method in (MEAN, CLS)]

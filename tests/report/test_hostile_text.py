@@ -8,7 +8,7 @@ from fakes import FakeConfig, registry, results_folder
 from markdown_it import MarkdownIt
 
 from harness.core.errors import HarnessError
-from harness.report import markdown as md
+from harness.report.markdown import between_markers
 from harness.report.papers import paper_page, published_table
 from harness.report.table import latex, markdown
 from harness.report.table import table_of as plain_table
@@ -67,7 +67,7 @@ def page_of(text: str, folder: Path) -> str:
 def latex_of(text: str) -> str:
     table = table_of(text)
     folder = results_folder(Path("nowhere"), REGISTRY, Results({}), table)
-    return latex(published_table(table, folder, {}))
+    return latex(published_table(table, folder))
 
 
 def tokens(page: str):
@@ -124,9 +124,11 @@ def test_a_text_is_no_command_of_latex(text):
             assert bare.count("&") == 4
 
 
-def test_a_part_that_would_end_itself_is_refused():
+def test_a_part_that_would_end_itself_is_refused(tmp_path):
+    document = tmp_path / "README.md"
+    document.write_text("<!-- x -->\n<!-- /x -->")
     with pytest.raises(HarnessError, match="is in the text of the part that it ends"):
-        md.between_markers("<!-- x -->\n<!-- /x -->", "x", "a <!-- /x --> b")
+        between_markers(document, "x", "a <!-- /x --> b")
 
 
 def test_a_bar_in_a_cell_does_not_end_it():

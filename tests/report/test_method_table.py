@@ -31,9 +31,12 @@ def measured():
     return results_of(*(record for record in records if record.method == METHOD))
 
 
+def folder_of(results):
+    return results_folder(Path("nowhere"), REGISTRY, results)
+
+
 def table_of(columns, results, *published):
-    folder = results_folder(Path("nowhere"), REGISTRY, results)
-    return method_table([METHOD], columns, folder, published)
+    return method_table([METHOD], columns, folder_of(results), published)
 
 
 def published_rows(columns, results, published):
@@ -50,7 +53,7 @@ def published_rows(columns, results, published):
 @pytest.mark.parametrize("name", sorted(TABLES))
 def test_every_number_that_fits_a_task_is_shown_beside_the_methods(name, measured):
     table = TABLES[name]
-    columns = columns_of_published([table], REGISTRY, measured)
+    columns = columns_of_published([table], folder_of(measured))
     if not columns:
         return
     shown = " ".join(
@@ -67,7 +70,7 @@ def test_named_tasks_keep_their_order_and_have_the_protocol_of_the_table(measure
     """STS12 to STS16 by the weighted mean of their subsets; a single set has one score."""
     names = ("sts-b.senteval", "sts12.senteval", "sick-r.senteval")
     tasks = [REGISTRY.tasks[name] for name in names]
-    columns = columns_of_published([WHITENING], REGISTRY, measured, tasks)
+    columns = columns_of_published([WHITENING], folder_of(measured), tasks)
     assert [*columns] == ["STS-B", "STS12 (wmean)", "SICK-R"]
     rows = {row["method"]: row for row in published_rows(columns, measured, WHITENING)}
     assert rows["BERTbase-whitening-256 (target)"] == {
@@ -84,7 +87,7 @@ def test_a_number_of_another_aggregation_is_not_put_into_a_column(
     aggregation, measured
 ):
     tasks = [REGISTRY.tasks[name] for name in ("sts12.senteval", "sick-r.senteval")]
-    columns = columns_of_tasks(tasks, aggregation, measured)
+    columns = columns_of_tasks(tasks, aggregation, folder_of(measured))
     rows = published_rows(columns, measured, WHITENING)
     year = "STS12" if aggregation == "all" else f"STS12 ({aggregation})"
     has_year = any(row[year] != "–" for row in rows)
@@ -95,13 +98,14 @@ def test_a_number_of_another_aggregation_is_not_put_into_a_column(
 def test_two_numbers_of_one_protocol_in_a_row_are_both_shown(measured):
     """The columns of SBERT's Table 6 are of one task and score, and of different trainings."""
     table = TABLES["sbert.t6"]
-    columns = columns_of_published([table], REGISTRY, measured)
+    columns = columns_of_published([table], folder_of(measured))
     row = published_rows(columns, measured, table)[0]
     assert row["sts-b.dev"] == "80.78 / 87.44"
 
 
 def test_a_paper_is_named_once_above_its_rows(measured):
-    columns = columns_of_tasks([REGISTRY.tasks["sts12.senteval"]], "wmean", measured)
+    tasks = [REGISTRY.tasks["sts12.senteval"]]
+    columns = columns_of_tasks(tasks, "wmean", folder_of(measured))
     table = table_of(columns, measured, WHITENING)
     assert markdown(table).count("BERT-whitening (Su et al. 2021), Table 1") == 1
     heading = r"\multicolumn{2}{l}{\textit{BERT-whitening (Su et al. 2021), Table 1}}"
@@ -113,7 +117,7 @@ def test_a_corpus_of_a_plug_in_that_is_not_loaded_is_said_to_be_unknown():
     results = results_of(
         made_record(method, "sts-b", {"spearman": {"all": 60.0, "groups": {}}})
     )
-    columns = columns_of_tasks([REGISTRY.tasks["sts-b"]], "all", results)
-    folder = results_folder(Path("nowhere"), REGISTRY, results)
+    folder = folder_of(results)
+    columns = columns_of_tasks([REGISTRY.tasks["sts-b"]], "all", folder)
     made = method_table([method], columns, folder)
     assert "`@mine`: fitted on a corpus that no loaded plug-in defines." in made.notes

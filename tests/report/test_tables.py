@@ -12,12 +12,12 @@ from fakes import FakeConfig, made_record, registry, results_folder, results_of
 from harness.core.toml import read_rows
 from harness.core.types import Record
 from harness.registry import load_registry
-from harness.report.coverage import coverage_note
 from harness.report.explanation import render_explanation
 from harness.report.front import missing, tallies
 from harness.report.leaderboard import encoder_page, leaderboard
 from harness.report.pages import conformance_page, traps_page
 from harness.report.papers import EVIDENCE_MARKS, VERDICT_MARKS, paper_page
+from harness.report.sentences import coverage_note
 from harness.results.conformance import Reference, ReferenceCell, ReferenceScore
 from harness.results.differences import ITEMS_OF_SEED_0, Difference, neighbours
 from harness.results.index import Results

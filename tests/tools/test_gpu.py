@@ -10,7 +10,7 @@ from measurements import commit_gpu
 from processes import ROOT
 
 from harness.core.errors import UsageError
-from harness.report.speed import gpu_table, read_gpus
+from harness.report.speed import gpu_rows, read_gpus
 
 
 def test_what_was_measured_is_kept_when_a_step_fails(tmp_path, monkeypatch):
@@ -64,7 +64,7 @@ def test_the_page_of_speed_has_a_section_for_each_card_and_none_without(tmp_path
     assert commit_gpu(file, tmp_path).name == "some-card-80gb.json"
     [(card, measured)] = read_gpus(tmp_path)
     assert card == "Some Card 80GB"
-    assert "1,23" in str(gpu_table(measured))
+    assert "1,23" in str(gpu_rows(measured))
 
 
 @pytest.mark.slow
