@@ -196,7 +196,7 @@ def _table_of_methods(
     columns = columns_of_published(published, folder, tasks)
     names = _tasks_of(columns)
     if aggregation:
-        tasks = tasks or [registry.tasks[name] for name in names]
+        tasks = tasks or tuple(registry.tasks[name] for name in names)
         columns = columns_of_tasks(tasks, aggregation, folder)
         names = _tasks_of(columns)
     measured = {method for method, task in folder.records.by_cell if task in names}

@@ -21,7 +21,6 @@ from harness.core.errors import DataError, UsageError
 from harness.core.hardware import base_name
 from harness.core.metrics import metric_of
 from harness.core.pairs import Pairs
-from harness.core.scores import ScorePath
 from harness.core.types import Progress, Task
 from harness.data.tasks.loader import TaskLoader
 from harness.evaluation.bootstrap import (

@@ -163,7 +163,7 @@ def _claims(folder: ResultsFolder) -> Iterator[ShownTable]:
                 ]
             )
         about = f"{encoders_of(group)}: {outcomes_in_words(result.outcome for result in group)}"
-        yield replace(table_of(CLAIMS_HEAD, rows, 4, title), about=about)
+        yield table_of(CLAIMS_HEAD, rows, 4, title=title, about=about)
 
 
 def _boards(folder: ResultsFolder) -> Iterator[ShownTable]:

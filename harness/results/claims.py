@@ -24,7 +24,6 @@ from harness.results.differences import (
     Differences,
     Floors,
     Outcome,
-    TaskScore,
     corrected,
     measured,
     with_test,
