@@ -32,7 +32,6 @@ from harness.results.numbers import (
     ReportedNumber,
     accident_rank,
     compared_rows,
-    published_rows,
     row_name,
 )
 from harness.results.published import PublishedCell
@@ -185,6 +184,7 @@ EffectsOfNumber = tuple[ReportedNumber, Sequence[Effect]]
 def diagnose(
     numbers: Sequence[ReportedNumber],
     published_numbers: Mapping[str, PublishedNumber],
+    rows: Iterable[PublishedRow],
     causes: Causes,
     measured_effects: Sequence[EffectsOfNumber] = (),
     unknown_columns: tuple[str, ...] = (),
@@ -194,6 +194,7 @@ def diagnose(
     Args:
         numbers: The reader's numbers, all of one row, one a column.
         published_numbers: All published scores by id.
+        rows: The same scores by row.
         causes: The curated causes.
         measured_effects: The measured effects of other choices of the protocol, for some
             of the numbers. They are looked at where nothing surer is known.
@@ -202,26 +203,27 @@ def diagnose(
     first = published_numbers[numbers[0].cell.id]
     own_row = row_name(first.cell)
     of_encoder, of_recipe, of_others = [], [], []
-    for number in published_numbers.values():
-        if number.is_of_recipe(first):
-            of_recipe.append(number)
-        if number.is_of_encoder(first):
-            if row_name(number.cell) != own_row:
-                of_encoder.append(number)
-        elif not number.is_of_recipe(first):
-            of_others.append(number)
-    rows = [*compared_rows(numbers, published_rows(of_encoder), published_numbers)]
-    other_rows = compared_rows(numbers, published_rows(of_others), published_numbers)
-    spreads = _spreads(numbers, published_rows(of_recipe))
+    for row in rows:
+        is_of_recipe = row.first.is_of_recipe(first)
+        if is_of_recipe:
+            of_recipe.append(row)
+        if row.first.is_of_encoder(first):
+            if row.name != own_row:
+                of_encoder.append(row)
+        elif not is_of_recipe:
+            of_others.append(row)
+    own_rows = [*compared_rows(numbers, of_encoder, published_numbers)]
+    other_rows = compared_rows(numbers, of_others, published_numbers)
+    spreads = _spreads(numbers, of_recipe)
     is_rounding = max(abs(number.gap) for number in numbers) <= NEGLIGIBLE
     causes_by_certainty = _known_causes(numbers, causes, certain_alone=is_rounding)
 
     suggestions = [*causes_by_certainty["certain"]]
-    printed_elsewhere = _printed_elsewhere(rows)
+    printed_elsewhere = _printed_elsewhere(own_rows)
     suggestions += printed_elsewhere
     if not printed_elsewhere and not is_rounding:
         suggestions += _other_models(other_rows)
-    near_rows = [] if printed_elsewhere else [*_near_rows(numbers, rows)]
+    near_rows = [] if printed_elsewhere else [*_near_rows(numbers, own_rows)]
     # A score near one of the development set is one before it is a seed's.
     near_development = [each for each in near_rows if _is_of_development_set(each)]
     suggestions += near_development

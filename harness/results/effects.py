@@ -104,8 +104,10 @@ def measured_scores(results: Results, registry: Registry, protocol: Protocol) ->
         for metric, aggregation in product(metrics, aggregations):
             path = (metric, aggregation) if aggregation else (metric,)
             score = results.value(method, task_name, *path).mean
+            if score is None:
+                continue
             row = Protocol.from_score(method, task, metric, aggregation)
-            if score is not None and row is not None:
+            if row is not None:
                 scores[row] = score
     return scores
 

@@ -41,8 +41,10 @@ from harness.results.layout import (
 )
 from harness.results.numbers import (
     PublishedNumber,
+    PublishedRow,
     ReportedNumber,
     published_numbers,
+    published_rows,
     reported_numbers,
 )
 from harness.results.published import PublishedCell, Table
@@ -337,6 +339,7 @@ class ResultsFolder:
         diagnosis = diagnose(
             numbers,
             self.published_numbers,
+            self.published_rows,
             self.causes,
             unknown_columns=unknown_columns,
         )
@@ -350,6 +353,7 @@ class ResultsFolder:
         return diagnose(
             numbers,
             self.published_numbers,
+            self.published_rows,
             self.causes,
             effects,
             unknown_columns=unknown_columns,
@@ -367,6 +371,11 @@ class ResultsFolder:
     def published_numbers(self) -> Mapping[str, PublishedNumber]:
         """Every published score with its protocol, by id."""
         return published_numbers(self.tables, self.registry)
+
+    @cached_property
+    def published_rows(self) -> Sequence[PublishedRow]:
+        """The published scores by row, metric and split."""
+        return published_rows(self.published_numbers.values())
 
     @cached_property
     def standings(self) -> Standings:

@@ -9,7 +9,7 @@ from harness.registry import load_registry
 from harness.results.causes import Causes, read_causes
 from harness.results.diagnosis import diagnose
 from harness.results.folder import ResultsFolder
-from harness.results.numbers import ACCIDENTAL_CHOICES
+from harness.results.numbers import ACCIDENTAL_CHOICES, published_rows
 
 FOLDER = ResultsFolder(Path(__file__).resolve().parents[2] / "results", load_registry())
 UNSUPERVISED = "simcse.t5/simcse-bert-base-unsup"
@@ -165,7 +165,8 @@ def test_post_processing_is_never_suggested_for_a_row_that_has_none(gap):
 def test_without_causes_and_other_tables_nothing_is_known():
     numbers = FOLDER.diagnose(f"{UNSUPERVISED}/avg", "56.87").numbers
     own = {numbers[0].cell.id: FOLDER.published_numbers[numbers[0].cell.id]}
-    assert diagnose(numbers, own, Causes()).is_unknown
+    rows = published_rows(own.values())
+    assert diagnose(numbers, own, rows, Causes()).is_unknown
 
 
 # The file of causes
