@@ -25,11 +25,10 @@ from harness.data.fetch import Fetcher, address_of
 from harness.data.places import Places, asset_named, every_asset
 from harness.evaluation.select import FIRST_ASSETS
 from harness.registry import Registry
-from harness.report.next_steps import best_next_step
+from harness.report.next_steps import DOWNLOAD, best_downloads
 from harness.results.folder import ResultsFolder
 from harness.results.index import encoder_of_method
 
-FETCH = "harness fetch "
 DATA_DIR = Path("data")  # unless an option or the environment names another
 SECONDS_FOR_AN_ANSWER = 4.0  # of a host, before downloads
 LONGEST_FAULT = 150  # of an error
@@ -126,16 +125,17 @@ def next_step(measured: ResultsFolder, places: Places, registry: Registry) -> li
     for name, config in registry.encoders.items():
         if places.has_encoder(config):
             names_here.add(name)
-    step = best_next_step(measured.all_reproductions, registry, names_here)
-    if step is None:
+    downloads = best_downloads(measured.all_reproductions, registry, names_here)
+    if downloads is None:
         return []
-    names = " ".join(command.removeprefix(FETCH) for command in step.commands)
+    commands, size, cells = downloads
+    names = " ".join(command.removeprefix(DOWNLOAD) for command in commands)
     data_dir = DATA_DIR if places.data_dir is None else places.data_dir
-    encoders = dict.fromkeys(encoder_of_method(str(cell.method)) for cell in step.cells)
+    encoders = dict.fromkeys(encoder_of_method(str(cell.method)) for cell in cells)
     patterns = " ".join(f"'{encoder}.*'" for encoder in encoders)
     return [
         "",
-        f"next: {FETCH}{names} --data-dir {data_dir} ({sized(step.bytes)}, for "
-        f"{len(step.cells)} more published numbers)",
+        f"next: {DOWNLOAD}{names} --data-dir {data_dir} ({sized(size)}, for "
+        f"{len(cells)} more published numbers)",
         f"then: harness reproduce -m {patterns} --data-dir {data_dir}",
     ]

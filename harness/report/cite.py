@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from harness.core.errors import UsageError
 from harness.core.types import Record, Task
@@ -32,15 +31,8 @@ NOT_MEASURED_HERE = "nothing was measured here"
 MOST_COMMITS = 3
 
 
-@dataclass(frozen=True)
-class Citation:
-    """Sentences, and the BibTeX keys of the papers that they refer to.
-
-    An empty key names no paper.
-    """
-
-    sentences: Sequence[str]
-    keys: Sequence[str] = ()
+# Sentences, and the BibTeX keys of the papers that they refer to; an empty key is none.
+Citation = tuple[Sequence[str], Sequence[str]]
 
 
 def cite(
@@ -70,16 +62,15 @@ def cite(
     if tasks and method is None:
         raise UsageError("-t goes with -m METHOD; a published number names its task")
     if method is not None:
-        citation = cite_method(method, folder, tasks)
+        sentences, keys = cite_method(method, folder, tasks)
     elif subject is None:
-        citation = cite_harness(folder)
+        sentences, keys = cite_harness(folder)
     elif "/" in subject:
-        citation = cite_cell(subject, folder)
+        sentences, keys = cite_cell(subject, folder)
     else:
-        citation = cite_table(subject, folder)
-    keys = [key for key in citation.keys if key]
+        sentences, keys = cite_table(subject, folder)
     yield bibtex([HARNESS_KEY, *keys], folder.papers)
-    for sentence in citation.sentences:
+    for sentence in sentences:
         yield ""
         yield sentence
 
@@ -95,7 +86,7 @@ def cite_harness(folder: ResultsFolder) -> Citation:
             f"{len(results.by_task)} tasks) {_made_with(results)}"
         )
     tables = number_of(len(folder.tables), "table")
-    return Citation([f"{numbers} numbers published in {tables}; {measured}."])
+    return [f"{numbers} numbers published in {tables}; {measured}."], []
 
 
 def cite_table(name: str, folder: ResultsFolder) -> Citation:
@@ -111,12 +102,12 @@ def cite_table(name: str, folder: ResultsFolder) -> Citation:
         made_with = _made_with(folder.records_of_table(table))
         measured = f", {len(numbers)} of them measured ({counts}) {made_with}"
     keys = [table.cite]
-    for cell in table.cells:
-        keys += keys_of(compose_method(cell.method, registry), registry)
+    for method in dict.fromkeys(cell.method for cell in table.cells):
+        keys += keys_of(compose_method(method, registry), registry)
     for cell in table.cells:
         keys += [registry.tasks[task].cite for task in cell.tasks]
     sentence = f"{table.paper}, {table.title}; {protocol}; {len(table.cells)} numbers published"
-    return Citation([f"{sentence}{measured}."], keys)
+    return [f"{sentence}{measured}."], keys
 
 
 def cite_cell(name: str, folder: ResultsFolder) -> Citation:
@@ -131,7 +122,7 @@ def cite_cell(name: str, folder: ResultsFolder) -> Citation:
         sentences.append(f"{words[0].upper()}{words[1:]}.")
     keys = [cell.table.cite, *keys_of(method, registry)]
     keys += [registry.tasks[task].cite for task in cell.tasks]
-    return Citation(sentences, keys)
+    return sentences, keys
 
 
 def cite_method(
@@ -168,12 +159,14 @@ def cite_method(
         names = ", ".join(task.name for task in tasks)
         measured = f"measured on {names} {made_with}"
     sentences.append(f"{name}: {measured}.")
-    keys = [*keys_of(method, registry)]
-    for table in folder.tables:
-        if any(cell.method == name for cell in table.cells):
-            keys.append(table.cite)
+    of_tables = [
+        table.cite
+        for table in folder.tables
+        if any(cell.method == name for cell in table.cells)
+    ]
+    keys = [*keys_of(method, registry), *of_tables]
     keys += [task.cite for task in chosen_tasks or tasks]
-    return Citation(sentences, keys)
+    return sentences, keys
 
 
 # Sentences
@@ -220,14 +213,14 @@ def _made_with(results: Results) -> str:
     versions: dict[str, None] = {}  # in the order of the records, each once
     commits: dict[str, None] = {}
     for record in records:
-        versions[record.environment.get("harness") or "of unknown version"] = None
-        commit = record.environment.get("commit")
-        name = "an unknown commit"
-        if commit:
-            name = f"commit {commit[:DIGEST_DIGITS_SHOWN]}"
-        if record.environment.get("dirty"):
-            name += " with uncommitted changes"
-        commits[name] = None
+        environment = record.environment
+        versions[environment.get("harness") or "of unknown version"] = None
+        commit = "an unknown commit"
+        if environment.get("commit"):
+            commit = f"commit {environment['commit'][:DIGEST_DIGITS_SHOWN]}"
+        if environment.get("dirty"):
+            commit += " with uncommitted changes"
+        commits[commit] = None
     code = f"{HARNESS_KEY} {' and '.join(versions)}"
     shown_commits = ", ".join(commits)
     if len(commits) > MOST_COMMITS:

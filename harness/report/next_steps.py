@@ -2,18 +2,16 @@
 
 A published number waits for the weights of its encoder, the data of its tasks and its fit
 corpus. One command gets each of them. `waiting_numbers` groups all numbers by these
-commands, and `best_next_step` chooses what to download first.
+commands, and `best_downloads` chooses what to download first.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from harness.core.hardware import base_name
 from harness.core.interfaces import Hub, Trained
 from harness.core.metrics.similarity import CORRELATION_SCORES
-from harness.core.types import MethodId
 from harness.data.places import Places, asset_named, assets_of
 from harness.registry import Registry
 from harness.results.index import Results, encoder_of_method
@@ -32,15 +30,9 @@ DOWNLOAD = "harness fetch "  # the beginning of a command that downloads
 
 def command_to_measure(cell: PublishedCell, registry: Registry) -> str:
     """The command that measures a cell; PATH is written for the files of an encoder by hand."""
-    words = ["harness run"]
-    method = MethodId.parse(cell.method or "")
-    encoder = base_name(method.encoder) if method else ""
-    if encoder in registry.by_hand:
-        words.append(f"--encoder {encoder}=PATH")
-    words.append(f"-m '{cell.method}'")
-    if cell.task:
-        words.append(f"-t {cell.task}")
-    return " ".join(words)
+    encoder = base_name(encoder_of_method(cell.method or ""))
+    path = f" --encoder {encoder}=PATH" if encoder in registry.by_hand else ""
+    return f"harness run{path} -m '{cell.method}' -t {' '.join(cell.tasks)}"
 
 
 def command_to_search(
@@ -124,28 +116,17 @@ def needs_of(
     return needs
 
 
-@dataclass(frozen=True, kw_only=True)
-class NextStep:
-    """Commands that make published numbers measurable.
-
-    Attributes:
-        commands: The commands.
-        bytes: The size of what they download.
-        cells: The published numbers that need nothing else.
-    """
-
-    commands: Commands
-    bytes: int
-    cells: Sequence[PublishedCell]
-
-
-def best_next_step(
+def best_downloads(
     reproductions: Iterable[Reproduction], registry: Registry, present: Collection[str]
-) -> NextStep | None:
+) -> tuple[Commands, int, Sequence[PublishedCell]] | None:
     """The downloads that make most numbers measurable for each byte; None where none are needed.
 
     Trainings, and files that are got by hand or have no known size, are no downloads.
     The arguments are as in `waiting_numbers`.
+
+    Returns:
+        The commands, the bytes that they download, and the published numbers that need
+        nothing else.
     """
     of_registered_encoders = [
         reproduction
@@ -154,7 +135,7 @@ def best_next_step(
         not in registry.by_hand
     ]
     waiting = waiting_numbers(of_registered_encoders, registry, present)
-    steps = []
+    downloads = []
     for commands, cells in waiting.items():
         sizes = needs_of(cells[0], registry, present).values()
         are_downloads = all(command.startswith(DOWNLOAD) for command in commands)
@@ -165,5 +146,5 @@ def best_next_step(
             if set(needed) <= set(commands):
                 measurable += waiting_cells
         size = sum(size for size in sizes if size is not None)
-        steps.append(NextStep(commands=commands, bytes=size, cells=measurable))
-    return max(steps, key=lambda step: len(step.cells) / step.bytes, default=None)
+        downloads.append((commands, size, measurable))
+    return max(downloads, key=lambda each: len(each[2]) / each[1], default=None)

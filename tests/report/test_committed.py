@@ -7,7 +7,6 @@ import pytest
 from committed import TABLES, committed_results
 from documents import broken_links
 
-from baselines.glove import ON_SICK
 from baselines.minilm import CALIBRATIONS, GRID, MINILM
 from harness.core.types import Method
 from harness.evaluation.select import default_tasks, tasks_meant_for
@@ -15,7 +14,6 @@ from harness.registry import load_registry
 from harness.results.index import Results
 from harness.results.records import encode_committed, read_committed
 from harness.results.reproduction import reproductions
-from harness.results.verdict import CellState
 
 COMMITTED = Path(__file__).resolve().parents[2] / "results"
 ANCHORS = (
@@ -61,23 +59,6 @@ def test_the_grid_of_minilm_is_committed_on_every_task(results):
     tasks = default_tasks(load_registry())
     cells = [(m.id, t.name) for m in methods for t in tasks_meant_for(m, tasks)]
     assert [cell for cell in cells if not results.records(*cell)] == []
-
-
-def test_glove_is_committed_under_at_least_three_tokenisations(results):
-    means = [
-        results.value(f"{e.name}.mean", "sick-r", "spearman", "all").mean
-        for e in ON_SICK
-    ]
-    scores = {mean for mean in means if mean is not None}
-    assert len(scores) >= 3
-    assert 54.2 <= min(scores) <= max(scores) <= 56.5
-
-
-def test_sif_s_average_on_sick_is_reproduced_from_sick_s_part_of_the_vectors(results):
-    [table] = (t for t in TABLES if t.id == "sif.t1")
-    found = reproductions(table, results, load_registry())["sif.t1/avg-glove/sick-r"]
-    assert found.cell.method == "glove-840b-sick-lower.mean"
-    assert found.state is CellState.EXACT
 
 
 @pytest.mark.parametrize("table", ["mteb.1-12-75", "mteb.0-0-2"])
