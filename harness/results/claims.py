@@ -28,7 +28,7 @@ from harness.results.differences import (
     measured,
     with_test,
 )
-from harness.results.index import CellName, Results, encoder_of_method
+from harness.results.index import CellName, Results, TaskScore, encoder_of_method
 from harness.results.published import PUBLISHED_SCORES, Column, Row, Table, score_path
 
 AVERAGE = "Avg."
