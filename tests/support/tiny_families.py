@@ -163,17 +163,19 @@ SUMMARIES = {CLS_FIRST: "the first token, CLS", LAST: "the last token", NONE: "n
 
 PAGE = """# Architectures
 
-Every row is compared with transformers' own forward pass, a sentence at a time and unpadded: the
-mean of each layer, the summary token, the pooler. Batches and either side of padding move no
-vector by more than 1e-5 of the largest coordinate (`tests/encoders/test_families.py`).
+Each of these architectures is compared with transformers' own forward pass on one sentence
+without padding: the mean of each layer, the summary token, the pooler. Batches and padding on
+either side move no vector by more than 1e-5 of the largest coordinate
+(`tests/encoders/test_families.py`).
 
 | `model_type` | `cls` is | batches | note |
 |:--|:--|:--|:--|
 {compared}
 
-`equal lengths`: padding would show in the vectors, so only sentences of one length share a pass.
-Of an encoder-decoder the encoder is run, and it has no summary token. A
-decoder's `cls` is its last real token; `native` adds a model's own prompts and pooling.
+With `equal lengths` only sentences of one length share a pass, since padding would show in their
+vectors. Of an encoder-decoder the encoder is run, and it has no summary token. A decoder's `cls`
+is its last token that is not padding. The pooling `native` adds a model's own prompts and
+pooling.
 
 ## Refused
 
@@ -183,10 +185,10 @@ decoder's `cls` is its last real token; `native` adds a model's own prompts and 
 
 ## Any other
 
-An architecture in neither table is tried out as it is loaded: it is refused where its layers do
-not give a vector for each token, encoded by equal lengths where padding shows, and has a summary
-token only where its tokenizer puts CLS or it is causal. Of transformers' masked language models
-these are:
+An architecture in neither table is tried out when it is loaded. It is refused where its layers do
+not give a vector for each token, it is encoded by equal lengths where padding shows, and it has a
+summary token only where its tokenizer puts CLS or where it is causal. Of transformers' masked
+language models these are in neither table:
 {untried}.
 """
 
