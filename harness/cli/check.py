@@ -21,6 +21,7 @@ from harness.gate.check import Gate, Report, State
 from harness.plugins import plugins_in_use
 from harness.report.contradictions import contradictions_page
 from harness.results.contradictions import CONTRADICTION_KINDS, PublicScores
+from harness.results.folder import ResultsFolder
 
 
 def check_command(
@@ -50,12 +51,13 @@ def check_command(
         return
     opt.note_packaged(baseline)
     patterns = record_patterns(method, task, encoder)
-    gate = Gate(
-        results,
-        baseline,
-        patterns.registry,
-        plugins={plugin.name: plugin.sha256 for plugin in plugins_in_use(plugin or ())},
+    # Without the records that come with the harness.
+    runs, committed = (
+        ResultsFolder(folder, patterns.registry, folders=[folder])
+        for folder in (results, baseline)
     )
+    plugins = {plugin.name: plugin.sha256 for plugin in plugins_in_use(plugin or ())}
+    gate = Gate(runs, committed, plugins)
     cells_of_gate = (*gate.rules.quick_cells, *gate.records)
     patterns.require_known({cell.method for cell in cells_of_gate})
     report = gate.check(gate.cells_to_check(patterns.methods, patterns.tasks))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from functools import cached_property
@@ -31,7 +31,7 @@ from harness.gate.golden_vectors import (
     platform,
     read_golden_vectors,
 )
-from harness.registry import Registry, is_glob, look_up
+from harness.registry import is_glob, look_up
 from harness.results.folder import ResultsFolder
 from harness.results.index import Results, main_score, value
 from harness.results.layout import GATE
@@ -231,28 +231,28 @@ def check_record(
     if not same_seed and len(baseline) < 2:
         why = f"there is no committed record; {PROMOTE}"
         return Check(name=name, state=State.NO_BASELINE, why=why)
-    known_scores = [main_score(known.scores)[1] for known in same_seed or baseline]
-    before, after = value(known_scores).mean, main_score(record.scores)[1]
+    compared = same_seed or baseline
 
     override = rules.override(record)
-    known_platform = platform((same_seed or baseline)[0].environment)
-    is_same_platform = known_platform == platform(record.environment)
-    tolerance = SAME_PLATFORM if is_same_platform else TOLERANCE_ACROSS_PLATFORMS
-    note = ""
+    tolerance, note = TOLERANCE_ACROSS_PLATFORMS, ""
     if override is not None:
         tolerance, note = override.tolerance, override.reason
+    elif platform(compared[0].environment) == platform(record.environment):
+        tolerance = SAME_PLATFORM
+    # Rounded, so that a move of exactly a decimal tolerance is within it.
     points = math.inf
     if same_seed:
-        points = largest_move_of_scores(same_seed[0], record)
+        points = round(largest_move_of_scores(same_seed[0], record), 9)
 
+    after = main_score(record.scores)[1]
     inputs = changed_inputs(baseline, record)
-    moved_too_far = math.isfinite(points) and not _is_within(points, tolerance)
-    may_vary = moved_too_far and override is None and len(baseline) > 1
+    has_moved = tolerance < points < math.inf
+    may_vary = has_moved and override is None and len(baseline) > 1
     if not inputs and (may_vary or not same_seed):
-        of_seeds = value([main_score(known.scores)[1] for known in baseline])
         points = math.inf
+        of_seeds = value([main_score(known.scores)[1] for known in baseline])
         if after is not None and of_seeds.mean is not None and of_seeds.sd is not None:
-            points = abs(after - of_seeds.mean)
+            points = round(abs(after - of_seeds.mean), 9)
             half_width = prediction_half_width(of_seeds.sd, of_seeds.seeds)
             note = f"from the mean of {of_seeds.seeds} committed seeds"
             if half_width >= tolerance:
@@ -260,15 +260,16 @@ def check_record(
             tolerance = max(tolerance, half_width)
 
     is_lost = math.isinf(points)
-    why = f"{points:.4f} points, tolerance {tolerance:.4g}"
-    if note:
-        why += f" ({note})"
-    if is_lost:
-        why = "a score is on one side only, or is undefined there"
     if inputs:
         why = f"other {', '.join(inputs)}"
-    state = _state(inputs, _is_within(points, tolerance), encoder)
+    elif is_lost:
+        why = "a score is on one side only, or is undefined there"
+    else:
+        remark = f" ({note})" if note else ""
+        why = f"{points:.4f} points, tolerance {tolerance:.4g}{remark}"
+    state = _state(inputs, points <= tolerance, encoder)
     if state is not State.AGREES:
+        before = value([main_score(known.scores)[1] for known in compared]).mean
         scores = ["undefined" if s is None else f"{s:.4f}" for s in (before, after)]
         why += f"; {' -> '.join(scores)}"
     return Check(
@@ -287,42 +288,27 @@ def _state(inputs: Collection[str], is_within: bool, encoder: Check | None) -> S
     Changed weights, tokenizers and modules count as the encoder if its golden vectors
     moved, too.
     """
-    encoder_moved = encoder is not None and encoder.state is State.ENCODER
-    encoder_agrees = encoder is not None and encoder.state is State.AGREES
-    if inputs:
-        is_of_texts = bool(TEXT_INPUTS.intersection(inputs))
-        return State.ENCODER if encoder_moved and not is_of_texts else State.OTHER_INPUT
-    if is_within:
+    of_encoder = None if encoder is None else encoder.state
+    if inputs and (of_encoder is not State.ENCODER or TEXT_INPUTS & {*inputs}):
+        return State.OTHER_INPUT
+    if is_within and not inputs:
         return State.AGREES
-    if encoder_moved:
+    if of_encoder is State.ENCODER:
         return State.ENCODER
-    return State.SCORER if encoder_agrees else State.UNKNOWN
+    return State.SCORER if of_encoder is State.AGREES else State.UNKNOWN
 
 
-def _is_within(points: float, tolerance: float) -> bool:
-    """Whether a move is within a tolerance; NaN never is.
-
-    It is rounded, so that a move of exactly a decimal tolerance is within it.
-    """
-    return round(points, 9) <= tolerance
-
-
-def changed_inputs(
-    committed_records: Sequence[Record], record: Record
-) -> tuple[str, ...]:
+def changed_inputs(baseline: Sequence[Record], record: Record) -> tuple[str, ...]:
     """The inputs of a record that are not the committed ones, by the names of their digests.
 
     Inputs are data, weights, tokenizer and configuration. A digest that differs between
     committed seeds is of something that training made, and not of an input.
     """
-    names = set(record.digests)
-    for committed_record in committed_records:
-        names |= committed_record.digests.keys()
+    names = set(record.digests).union(*(known.digests for known in baseline))
     changed_names = []
     for name in sorted(names - DIGESTS_OF_PROGRAM):
-        committed_digests = {known.digests.get(name) for known in committed_records}
-        is_of_input = len(committed_digests) == 1
-        if is_of_input and record.digests.get(name) not in committed_digests:
+        committed = {known.digests.get(name) for known in baseline}
+        if len(committed) == 1 and record.digests.get(name) not in committed:
             changed_names.append(name)
     return tuple(changed_names)
 
@@ -361,27 +347,19 @@ def check_encoder(committed: GoldenVectors, measured: GoldenVectors) -> Check:
 # A run against the committed results
 
 
+@dataclass(frozen=True)
 class Gate:
-    """A run, and the committed results that it is compared with; each file is read once.
+    """A run, and the committed results that it is compared with.
 
-    Args:
-        runs: The results folder of the run.
-        committed: The results folder with the committed records.
-        registry: Methods and tasks by name.
+    Attributes:
+        runs: The results of the run, without those that come with the harness.
+        committed: The results with the committed records.
         plugins: The digests of plug-ins as they are now, by name.
     """
 
-    def __init__(
-        self,
-        runs: Path,
-        committed: Path,
-        registry: Registry,
-        plugins: Mapping[str, str] | None = None,
-    ) -> None:
-        # Without the records that come with the harness.
-        self.runs = ResultsFolder(runs, registry, folders=[runs])
-        self.committed = ResultsFolder(committed, registry, folders=[committed])
-        self.plugins = plugins or {}
+    runs: ResultsFolder
+    committed: ResultsFolder
+    plugins: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
     def rules(self) -> Rules:
@@ -443,52 +421,41 @@ class Gate:
 
     def check(self, cells: Sequence[Cell]) -> Report:
         """Compare cells of the run with the committed ones, and their encoders' golden vectors."""
-        keys_of_encoder: dict[str, set[str | None]] = {}
+        cells_of_encoder: dict[str, list[Cell]] = {}
         for cell in cells:
-            keys = keys_of_encoder.setdefault(golden_name(cell.method), set())
-            if cell in self.records:
-                keys.add(self.records[cell].digests.get("encoding"))
-        encoder_checks = {
-            name: self._check_golden_vectors(name, keys)
-            for name, keys in keys_of_encoder.items()
+            cells_of_encoder.setdefault(golden_name(cell.method), []).append(cell)
+        encoders = {
+            name: self._check_golden_vectors(name, of_encoder)
+            for name, of_encoder in cells_of_encoder.items()
         }
         return Report(
-            encoders=tuple(check for check in encoder_checks.values() if check),
+            encoders=tuple(check for check in encoders.values() if check),
             cells=tuple(
-                self._check_cell(cell, encoder_checks[golden_name(cell.method)])
+                self._check_cell(cell, encoders[golden_name(cell.method)])
                 for cell in cells
             ),
         )
 
-    def _check_golden_vectors(
-        self, name: str, encoding_keys: Collection[str | None]
-    ) -> Check | None:
-        """The golden vectors of a run against the committed ones; None without any.
-
-        Args:
-            name: The name of the golden vectors.
-            encoding_keys: The keys of the encodings that the cells of the run were
-                measured with; without a record any encoder will do.
-        """
+    def _check_golden_vectors(self, name: str, cells: Sequence[Cell]) -> Check | None:
+        """The golden vectors of some cells against the committed ones; None without any."""
         committed = read_golden_vectors(self.committed.path, name)
         measured = read_golden_vectors(self.runs.path, name)
         failure = self.failures.get(golden_failure(name), "")
         if committed is None and measured is None and not failure:
             return None
-        if committed is None:
-            why = f"{golden_path(self.committed.path, name)} is missing; {PROMOTE}"
-            return Check(name=name, state=State.NO_BASELINE, why=why)
         path = golden_path(self.runs.path, name)
-        state = State.COULD_NOT_RUN
-        if failure:
-            why = failure
+        state, why = State.COULD_NOT_RUN, failure
+        if committed is None:
+            path = golden_path(self.committed.path, name)
+            state, why = State.NO_BASELINE, f"{path} is missing; {PROMOTE}"
         elif measured is None:
-            why = f"{path} is missing; {MEASURE_AGAIN}"
-        else:
+            why = why or f"{path} is missing; {MEASURE_AGAIN}"
+        elif not failure:
+            records = [self.records[cell] for cell in cells if cell in self.records]
+            keys_of_records = {record.digests.get("encoding") for record in records}
+            is_of_records = not records or measured.key in keys_of_records
             # Older files do not say by which code they were made.
-            is_of_this_code = measured.code in ("", code_digest())
-            is_of_records = not encoding_keys or measured.key in encoding_keys
-            if is_of_this_code and is_of_records:
+            if is_of_records and measured.code in ("", code_digest()):
                 return check_encoder(committed, measured)
             state = State.NOT_MEASURED_AGAIN
             why = f"{path} is of an earlier run; {MEASURE_AGAIN}"
@@ -496,33 +463,32 @@ class Gate:
 
     def _check_cell(self, cell: Cell, encoder: Check | None) -> Check:
         """The check of a cell, given the check of its encoder."""
+        record = self.records.get(cell)
         state, why = State.COULD_NOT_RUN, self.failures.get(str(cell), "")
-        if not why and cell not in self.records:
+        if not why and record is None:
             why = f"{self.runs.path} holds no record"
-        if not why:
-            state, why = State.NOT_MEASURED_AGAIN, self._change_since(cell)
-        if why:
-            if not self.committed.records.records(cell.method, cell.task):
-                state = State.NO_BASELINE
-                why = f"there is no committed record; {PROMOTE}; here, {why}"
-            return Check(name=str(cell), state=state, why=why)
-        return check_record(
-            self.records[cell], self.committed.records, self.rules, encoder
-        )
+        elif not why and record is not None:
+            state, why = State.NOT_MEASURED_AGAIN, self._change_since(record)
+            if not why:
+                return check_record(record, self.committed.records, self.rules, encoder)
+        if not self.committed.records.records(cell.method, cell.task):
+            state = State.NO_BASELINE
+            why = f"there is no committed record; {PROMOTE}; here, {why}"
+        return Check(name=str(cell), state=state, why=why)
 
-    def _change_since(self, cell: Cell) -> str:
+    def _change_since(self, record: Record) -> str:
         """What has changed since a cell was measured: the code or a plug-in.
 
         It is empty if nothing has. A record from before a change does not tell whether
         the change moved a score.
         """
-        sidecar = self.runs.store.path(cell).with_suffix(".safetensors")
+        sidecar = self.runs.store.path(cell_of(record)).with_suffix(".safetensors")
         if sidecar_metadata(sidecar).get("code", code_digest()) != code_digest():
             return f"its record is of an earlier run, by other code; {MEASURE_AGAIN}"
         for name, sha256 in self.plugins.items():
-            if self.records[cell].digests.get(f"plugin {name}", sha256) != sha256:
+            if record.digests.get(f"plugin {name}", sha256) != sha256:
                 return (
                     f"its plug-in {name} has changed since its record; "
-                    f"harness run -m {cell.method} -t {cell.task} measures again"
+                    f"harness run -m {record.method} -t {record.task} measures again"
                 )
         return ""

@@ -13,6 +13,7 @@ from pathlib import Path
 from harness.core.errors import HarnessError, UsageError
 from harness.core.files import rewrite
 from harness.core.interfaces import EncoderConfig, Trained
+from harness.core.provenance import code_digest
 from harness.core.types import Record
 from harness.data.places import Places
 from harness.evaluation.compare import shown_differences
@@ -149,8 +150,8 @@ def promote(
     for encoder in sorted({golden_name(record.method) for record in records}):
         known = read_golden_vectors(committed.path, encoder)
         measured = read_golden_vectors(runs.path, encoder)
-        if measured is None:
-            continue
+        if measured is None or measured.code != code_digest():
+            continue  # none were made by this run
         if known is None or check_encoder(known, measured).state is not State.AGREES:
             write_golden_vectors(committed.path, measured)
             count += 1
