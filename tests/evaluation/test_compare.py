@@ -1,6 +1,7 @@
 """Method against method: the paired bootstrap, for two methods, for columns and for claims."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -25,7 +26,6 @@ from harness.evaluation.compare import (
     compare_shown,
     ties_with_best,
 )
-from harness.results.claims import read_claims
 from harness.results.differences import (
     ITEMS,
     NO_INTERVAL,
@@ -35,7 +35,6 @@ from harness.results.differences import (
     holm,
 )
 from harness.results.folder import ResultsFolder
-from harness.results.published import Column, Row, Table
 from harness.results.records import Cell
 from harness.results.store import Store
 
@@ -43,26 +42,6 @@ LEXICAL = task("lexical", metric="edit-distance")
 REGISTRY = fake_registry(FakeConfig())
 REGISTRY = replace(REGISTRY, tasks={**REGISTRY.tasks, "lexical": LEXICAL})
 MEAN, CLS, SEEDED = "fake.mean", "fake.cls", "fake.mean+stretch@target"
-COLUMNS = (Column("toy", "TOY", task="toy"), Column("sts-b", "STS-B", task="sts-b"))
-ROWS = tuple(
-    Row(name, "", "", "", "", dict.fromkeys(("toy", "sts-b"), points), why_not="quoted")
-    for name, points in (("high", "70.00"), ("low", "50.00"))
-)
-TABLE = Table(
-    "made-up", "", "", "", "", "", "spearman", COLUMNS, ROWS, aggregation="all"
-)
-CLAIMS = """
-about = "About the model."
-[rows."made-up"]
-high = "fake.mean"
-low = "fake.cls"
-[[claim]]
-id = "high-above-low"
-claim = "High lies above low."
-table = "made-up"
-better = "high"
-worse = "low"
-"""
 ALL = ("spearman", "all")
 ON_TOY = Contrast(MEAN, CLS, (("toy", ALL),))
 BOTH = (("toy", ALL), ("sts-b", ALL))
@@ -142,15 +121,13 @@ def numbers(difference):
 def test_it_is_the_paired_bootstrap_on_each_task(runs, loader):
     tests = compare_methods(MEAN, CLS, (), resampler(runs, loader))
     assert [test.contrast.scores[0][0] for test in tests] == ["toy", "sts-b"]
-    ps = []
-    for test, of in zip(tests, (TOY, OTHER), strict=True):
-        both = [resampled(runs, loader, method, of) for method in (MEAN, CLS)]
-        assert numbers(test) == pytest.approx(interval_and_p(*both))
-        assert (test.points, test.by) == (1.0, ITEMS)
-        ps.append(test.p)
-    assert [test.p_holm for test in tests] == pytest.approx(holm(ps))
+    assert [(test.points, test.by) for test in tests] == [(1.0, ITEMS)] * 2
+    both = [resampled(runs, loader, method, OTHER) for method in (MEAN, CLS)]
+    assert numbers(tests[1]) == pytest.approx(interval_and_p(*both))
+    holms = holm([test.p for test in tests])
+    assert [test.p_holm for test in tests] == pytest.approx(holms)
     [alone] = compare_methods(MEAN, CLS, (OTHER,), resampler(runs, loader))
-    assert alone.p_holm == alone.p == ps[1]
+    assert alone.p_holm == alone.p == tests[1].p
 
 
 def test_what_cannot_be_compared_is_told_with_the_reason(runs, loader, monkeypatch):
@@ -209,10 +186,10 @@ def test_the_methods_of_a_column_are_tested_against_its_best(runs, loader):
 
 def shown(runs, loader, known=None, better=MEAN):
     """The differences of a claim on both tasks and their average."""
-    path = runs.folder / "claims.toml"
-    path.write_text(CLAIMS.replace("fake.mean", better))
+    contrasts = [Contrast(better, CLS, of) for of in (BOTH[:1], BOTH[1:], BOTH)]
+    claim = SimpleNamespace(parts=[("", None, contrast) for contrast in contrasts])
     found = resampler(runs, loader)
-    found.results.claims = read_claims(path, [TABLE])
+    found.results.claims = SimpleNamespace(resolved=[claim])
     return compare_shown(found, known or {})
 
 

@@ -96,7 +96,6 @@ HOLE = SeedScores({})
     ("first", "second", "known", "outcome", "by"),
     [
         (one(60.0), one(59.0), None, "undecided", "no interval"),
-        (one(60.0), one(60.0), None, "undecided", "no interval"),
         (one(60.0), one(59.0), stored(1.0, 0.1, 1.9, 0.05), "higher", "items"),
         (one(60.0), one(59.0), stored(1.0, -0.1, 2.1, 0.051), "undecided", "items"),
         (one(59.0), one(60.0), stored(-1.0, -1.9, -0.1, 0.01), "lower", "items"),
@@ -111,13 +110,10 @@ HOLE = SeedScores({})
             SEEDS_AND_ITEMS,
         ),
         (seeds(*[60.0] * 5), seeds(*[59.99] * 5), None, "higher", SEEDS_ALONE),
-        (seeds(*[60.0] * 5), seeds(*[60.0] * 5), None, "undecided", SEEDS_ALONE),
         (seeds(*[90.0] * 4), one(10.0), stored(80, 79, 81, 0), "undecided", "too few seeds"),
         (one(None), one(10.0), None, "undecided", "undefined"),
-        (seeds(90.0, None, 90, 90, 90), one(1.0), None, "undecided", "undefined"),
         (HOLE, one(10.0), None, "not measured", ""),
         (one(10.0), HOLE, None, "not measured", ""),
-        (HOLE, one(None), None, "not measured", ""),
     ],
 )  # fmt: skip
 def test_each_word_and_what_it_rests_on(first, second, known, outcome, by):
