@@ -7,7 +7,7 @@ import pytest
 import yaml
 from committed import RESULTS
 from documents import ROOT, lines
-from standin import at_standin, standin
+from hub_server import hub_server, use_hub_server
 
 from harness.cli import main
 
@@ -136,8 +136,8 @@ def test_a_repository_at_a_revision_is_checked_by_the_card_that_it_has_there(
         if path.is_file()
     }
     later = {**files, "README.md": b"# No number\n"}
-    with standin() as hub:
-        at_standin(hub, monkeypatch, tmp_path)
+    with hub_server() as hub:
+        use_hub_server(hub, monkeypatch, tmp_path)
         hub.model("me/card-model", files, commit)
         hub.model("me/card-model", later, "2" * 40)
         fetched = call(f"fetch me/card-model@{commit}")

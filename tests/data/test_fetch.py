@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 from fakes import snapshot
+from hub_server import Fault, hub_server, sha256, use_hub_server
 from packers import tarred
-from standin import Fault, at_standin, sha256, standin
 
 from harness.cli import main
 from harness.core.errors import AssetMissing
@@ -63,8 +63,8 @@ def hub(monkeypatch, tmp_path):
     """The stand-in, with a model and a data set, in the place of the hub; retries do not wait."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("time.sleep", lambda _: sleep(0))
-    with standin() as running:
-        at_standin(running, monkeypatch, tmp_path)
+    with hub_server() as running:
+        use_hub_server(running, monkeypatch, tmp_path)
         running.model("me/pinned", MODEL, FIRST)
         running.model("me/loose", MODEL, FIRST)
         running.dataset(

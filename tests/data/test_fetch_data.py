@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 from fakes import snapshot
+from hub_server import Fault, hub_server, sha256, use_hub_server
 from packers import tarred, zipped
 from pyarrow import Table, parquet
-from standin import Fault, at_standin, sha256, standin
 
 from harness.core.errors import AssetMissing, DataError
 from harness.core.pairs import Pairs, rows_digest
@@ -92,8 +92,8 @@ def host(monkeypatch, tmp_path):
     monkeypatch.setattr("time.sleep", lambda seconds: sleep(min(seconds, 0.01)))
     monkeypatch.setattr("harness.data.download.TIMEOUT", (0.5, 0.5))
     monkeypatch.setattr(fetch, "KNOWN_DIGESTS", {PLACE: sha256(TEXT)})
-    with standin() as running:
-        at_standin(running, monkeypatch, tmp_path)
+    with hub_server() as running:
+        use_hub_server(running, monkeypatch, tmp_path)
         running.dataset("me/rows", {"rows.parquet": packed_table(ROWS)}, COMMIT)
         running.files = {
             "plain/pairs.tsv": TEXT,

@@ -9,8 +9,8 @@ from urllib.parse import urlsplit
 
 import pytest
 from fakes import snapshot
+from hub_server import hub_server, use_hub_server
 from packers import tarred, zipped
-from standin import at_standin, standin
 
 from harness.cli.fetch import fetched_things, scored_assets
 from harness.data.catalogue import DATA_ASSETS, HUB
@@ -46,8 +46,8 @@ def at_stand_in(asset, url):
 @pytest.fixture
 def hub(monkeypatch, tmp_path):
     """The stand-in for the hub and for every other host of the catalogue."""
-    with standin() as running:
-        at_standin(running, monkeypatch, tmp_path)
+    with hub_server() as running:
+        use_hub_server(running, monkeypatch, tmp_path)
         known = tuple(at_stand_in(asset, running.url) for asset in DATA_ASSETS)
         monkeypatch.setattr("harness.data.places.DATA_ASSETS", known)
         yield running

@@ -1,4 +1,4 @@
-"""A stand-in for the hub and for publishers' hosts, on loopback, with faults to order.
+"""A server in the place of the hub and of publishers' hosts, on loopback, with faults to order.
 
 It speaks as much of the hub's protocol as downloads use: resolve with redirects to a
 store, the listing of a repository, and its errors. Large files (over `LARGE`
@@ -71,7 +71,7 @@ class Repository:
 
 
 @dataclass
-class Standin:
+class HubServer:
     """What there is, what will go wrong, and what was asked for: (method, path, headers)."""
 
     url: str = ""
@@ -115,7 +115,7 @@ class Refusal(Exception):
 
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    hub: Standin
+    hub: HubServer
 
     def log_message(self, *_: Any) -> None:
         pass
@@ -251,9 +251,9 @@ class Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def standin() -> Iterator[Standin]:
+def hub_server() -> Iterator[HubServer]:
     """One that runs until the block ends."""
-    hub = Standin()
+    hub = HubServer()
     server = ThreadingHTTPServer(
         ("127.0.0.1", 0), type("Bound", (Handler,), {"hub": hub})
     )
@@ -275,8 +275,8 @@ def standin() -> Iterator[Standin]:
             gc.collect()
 
 
-def at_standin(hub: Standin, monkeypatch: Any, folder: Path) -> None:
-    """Have huggingface_hub, in this process, talk to the stand-in and keep all under a folder."""
+def use_hub_server(hub: HubServer, monkeypatch: Any, folder: Path) -> None:
+    """Have huggingface_hub, in this process, talk to the server and keep all under a folder."""
     for name in (
         "HF_HUB_OFFLINE",
         "TRANSFORMERS_OFFLINE",
