@@ -4,7 +4,6 @@ import gc
 import os
 from pathlib import Path
 
-import pytest
 from hypothesis import settings
 from jaxtyping import install_import_hook
 
@@ -41,27 +40,3 @@ def pytest_collection_modifyitems(config, items):
 def pytest_collection_finish():
     """What was imported stays: no garbage collection needs to look at it again."""
     gc.freeze()
-
-
-LEFT = pytest.StashKey[int]()
-
-
-def pytest_deselected(items):
-    config = items[0].config
-    slow = sum(item.get_closest_marker("slow") is not None for item in items)
-    config.stash[LEFT] = config.stash.get(LEFT, 0) + slow
-    if hasattr(config, "workeroutput"):
-        config.workeroutput["left"] = config.stash[LEFT]
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_testnodedown(node):
-    node.config.stash[LEFT] = getattr(node, "workeroutput", {}).get("left", 0)
-
-
-def pytest_unconfigure(config):
-    if not hasattr(config, "workeroutput") and (left := config.stash.get(LEFT, 0)):
-        print(  # noqa: T201
-            f"{left} slow tests, the benchmarks, and encoders and transforms as on other "
-            "processors were left to make test-all"
-        )

@@ -1,6 +1,5 @@
 """What `harness` exports: lazily, completely, with examples that are run."""
 
-import ast
 import doctest
 import inspect
 import re
@@ -84,21 +83,6 @@ def test_importing_the_package_imports_nothing_heavy():
         [sys.executable, "-c", asked], capture_output=True, text=True, check=False
     )
     assert done.stderr.strip() == ""
-
-
-def test_type_checkers_and_the_interpreter_are_told_the_same_names():
-    tree = ast.parse((ROOT / "harness" / "__init__.py").read_text(encoding="utf-8"))
-    [typed] = [n for n in tree.body if isinstance(n, ast.If)]
-    told = {
-        alias.asname or alias.name: f"{node.module}.{alias.name}"
-        for node in typed.body
-        if isinstance(node, ast.ImportFrom)
-        for alias in node.names
-    }
-    assert sorted({*told, "__version__"}) == sorted(harness.__all__)
-    for name, home in told.items():
-        module, _, original = home.rpartition(".")
-        assert getattr(harness, name) is getattr(sys.modules[module], original), name
 
 
 def test_a_name_that_is_not_exported_is_refused_and_a_submodule_is_none():

@@ -60,11 +60,7 @@ def answer_in_readme_folder(tmp_path, monkeypatch, capfd):
     return answer
 
 
-READING = (
-    "list",
-    "explain",
-    "cite",
-)  # to plan everything takes longer than to plan a run
+READING = ("list", "explain", "cite")  # what is quick
 # Those of plug-ins are the how-to's, which tests/test_wheel.py runs.
 RUNS = [
     words[1:]
@@ -93,14 +89,8 @@ def test_a_command_that_reads_answers(answer_in_readme_folder, arguments):
 )
 def test_a_run_that_needs_data_can_be_planned(answer_in_readme_folder, arguments):
     """Its methods, tasks and encoders are known; only data are missing, and the plan says which."""
-    answer = answer_in_readme_folder(
-        [
-            "run",
-            "--dry-run",
-            *arguments[1:],
-            *([] if "--json" in arguments else ["--json"]),
-        ]
-    )
+    options = {*arguments[1:], "--dry-run", "--json"} - {*arguments[1:]}
+    answer = answer_in_readme_folder([*arguments, *options])
     assert answer.status == 0
     assert '"missing": {' in answer.out
     assert '"get": "harness fetch' in answer.out
@@ -113,17 +103,12 @@ def test_a_run_of_what_is_carried_measures_without_anything_else(
     answer_in_readme_folder, arguments, tmp_path
 ):
     answer = answer_in_readme_folder(arguments)
-    methods = [
-        m
-        for m in load_registry().methods
-        if fnmatchcase(m, *parsed(arguments)["method"])
-    ]
-    measured = [line for line in answer.out.splitlines() if " seed 0: " in line]
     assert answer.status == 0
-    assert len(measured) == len(methods)
-    assert len(list((tmp_path / "runs" / "records").rglob("seed-*.json"))) == len(
-        methods
-    )
+    patterns = parsed(arguments)["method"]
+    methods = [m for m in load_registry().methods if fnmatchcase(m, *patterns)]
+    measured = [line for line in answer.out.splitlines() if " seed 0: " in line]
+    records = list((tmp_path / "runs" / "records").rglob("seed-*.json"))
+    assert len(measured) == len(records) == len(methods)
 
 
 def test_a_check_without_a_run_says_so(answer_in_readme_folder):
@@ -131,6 +116,3 @@ def test_a_check_without_a_run_says_so(answer_in_readme_folder):
     answer = answer_in_readme_folder(["check"])
     assert answer.status == 3
     assert "could not run" in answer.out
-
-
-# The rest

@@ -126,26 +126,32 @@ def test_neither_distribution_holds_the_data_for_non_commercial_use(
     assert not [name for name in names if "SICK" in name or "sick-subset" in name]
 
 
-def test_it_is_the_code_of_the_checkout_and_no_other_projects_commit(installed):
-    said = installed(
-        "python",
-        "-c",
-        "import harness; from harness import registry\n"
-        "from harness.core import environment, provenance\n"
-        "print(harness.__file__, provenance.code_digest(), environment.commit()['commit'])\n"
-        "registry.load_registry()\n"
-        "import sys; print({'baselines', 'mteb', 'datasets', 'pandas', 'torch'} & {*sys.modules})",
-    )
-    file, digest, commit, none = said.split()
+CODE = """
+import sys
+import harness
+from harness.core import environment, provenance
+harness.load_registry()
+others = {"baselines", "mteb", "datasets", "pandas", "torch"} & {*sys.modules}
+print(harness.__file__, provenance.code_digest(), environment.commit()["commit"], others)
+"""
+
+
+@pytest.mark.parametrize("name", ["installed", "installed_from_source"])
+def test_it_is_the_code_of_the_checkout_and_no_other_projects_commit(name, request):
+    """It measures the same, from the wheel and from the source distribution."""
+    installed = request.getfixturevalue(name)
+    file, digest, commit, others = installed("python", "-c", CODE).split()
     assert Path(file).is_relative_to(installed.programs.parent)
-    assert (digest, commit, none) == (code_digest(), "None", "set()")
+    assert (digest, commit, others) == (code_digest(), "None", "set()")
+    assert "minilm.mean" in installed("harness", "list")
+    assert "1 of 1 cell" in installed("harness", "run", "--dry-run", *CELL)
+    assert "Spearman 33.88" in installed("harness", "run", *CELL)
+    assert "agrees: 1 cell" in installed("harness", "check", *CELL)
 
 
 def test_reading_commands_know_the_published_tables_and_the_committed_records(
     installed,
 ):
-    assert "minilm.mean" in installed("harness", "list")
-    assert "1 of 1 cell" in installed("harness", "run", "--dry-run", *CELL)
     assert "71.29" in installed(
         "harness", "explain", "simcse.t5/bert-base-first-last-avg/sts12"
     )
@@ -153,30 +159,11 @@ def test_reading_commands_know_the_published_tables_and_the_committed_records(
     assert "@misc{sentence-embedding-harness" in installed("harness", "cite")
 
 
-def test_a_cell_is_measured_checked_and_reported(installed):
+def test_what_was_measured_is_reported_and_nothing_else_is_written(installed):
     assert "Spearman 33.88" in installed("harness", "run", *CELL)
-    assert "agrees: 1 cell" in installed("harness", "check", *CELL)
     assert "runs" in installed("harness", "report", "--results", "runs")
     assert "1 of 1 agrees with" in installed("harness", "reproduce", *CELL)
     assert {path.name for path in installed.folder.iterdir()} == {"runs", "cache"}
-
-
-def test_a_source_distribution_is_the_same_code_and_measures_the_same(
-    installed_from_source,
-):
-    said = installed_from_source(
-        "python",
-        "-c",
-        "import harness\nfrom harness.core import provenance\n"
-        "print(harness.__file__, provenance.code_digest())",
-    )
-    file, digest = said.split()
-    assert Path(file).is_relative_to(installed_from_source.programs.parent)
-    assert digest == code_digest()
-    assert "minilm.mean" in installed_from_source("harness", "list")
-    assert "1 of 1 cell" in installed_from_source("harness", "run", "--dry-run", *CELL)
-    assert "Spearman 33.88" in installed_from_source("harness", "run", *CELL)
-    assert "agrees: 1 cell" in installed_from_source("harness", "check", *CELL)
 
 
 def test_the_how_to_on_plug_ins_runs_from_an_empty_folder(installed, tmp_path):

@@ -61,41 +61,37 @@ def test_every_other_option_takes_one_word_in_every_command():
 def test_an_encoder_alone_means_its_own_pooling_and_the_id_says_which(call):
     answer = call("run -m glove-mini bert-mini", *SMALL)
     assert answer.status == 0
-    assert {method for method, _ in measured(answer.out)} == {
-        "glove-mini.mean",
-        "bert-mini.mean",
-    }
+    methods = {method for method, _ in measured(answer.out)}
+    assert methods == {"glove-mini.mean", "bert-mini.mean"}
     assert "glove-mini is glove-mini.mean here\n" in answer.err
 
 
 def test_an_encoder_alone_has_the_prompt_of_its_only_row(call, monkeypatch, tmp_path):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
     for name in ("qwen3-embedding-0-6b", "Qwen/Qwen3-Embedding-0.6B"):
-        answer = call("run", "--dry-run", "-m", name, "-t", "mini-sts")
+        answer = call("run --dry-run -t mini-sts -m", name)
         assert answer.status == 0
         assert "1.2 GB as far as known" in answer.out
         assert "\nharness fetch qwen3-embedding-0-6b  1.2 GB  1\n" in answer.out
         assert f"{name} is qwen3-embedding-0-6b.native:sts here\n" in answer.err
 
 
-def test_a_folder_is_a_method(call, tmp_path):
-    shutil.copytree(
-        packaged(load_registry().encoders["bert-mini"]), tmp_path / "My_Model"
-    )
-    arguments = (
-        "-m",
-        "./My_Model",
-        "./My_Model.cls",
-        "My_Model:8.mean+sn@target",
-        *SMALL,
-    )
-    answer = call("run", *arguments)
+@pytest.fixture
+def bert_mini(tmp_path):
+    """Makes a copy of the folder of bert-mini, under another name."""
+    folder = packaged(load_registry().encoders["bert-mini"])
+    return lambda name: shutil.copytree(folder, tmp_path / name)
+
+
+def test_a_folder_is_a_method(call, bert_mini):
+    bert_mini("My_Model")
+    models = ("./My_Model", "./My_Model.cls", "My_Model:8.mean+sn@target")
+    answer = call("run -m", *models, *SMALL)
     assert answer.status == 0
-    assert {method for method, _ in measured(answer.out)} == {
-        "my-model.mean", "my-model.cls", "my-model:8.mean+sn@target",
-    }  # fmt: skip
+    methods = {method for method, _ in measured(answer.out)}
+    assert methods == {"my-model.mean", "my-model.cls", "my-model:8.mean+sn@target"}
     assert "./My_Model is my-model.mean here" in answer.err
-    assert "is" not in call("run", *arguments, "-q").err
+    assert "is" not in call("run -q -m", *models, *SMALL).err
 
 
 def test_a_repository_of_model2vec_is_read_as_its_folder_is(
@@ -109,48 +105,36 @@ def test_a_repository_of_model2vec_is_read_as_its_folder_is(
     seal(folder)
     shutil.copytree(folder, tmp_path / "in" / "copy")
     words = (f"someone/potion@{commit}", "someone/potion.mean", "in/copy")
-    answer = call("run", "-m", *words, *SMALL, "--min-coverage", "0")
-    scores = re.findall(r"on mini-sts.limit-12, seed 0: Spearman (\S+)", answer.out)
+    answer = call("run -m", *words, *SMALL, "--min-coverage", "0")
     assert answer.status == 0
+    scores = re.findall(r"on mini-sts.limit-12, seed 0: Spearman (\S+)", answer.out)
     assert len(scores) == 2
     assert len(set(scores)) == 1
 
 
-def test_a_folder_whose_name_makes_no_id_is_told_so(call, tmp_path):
-    shutil.copytree(packaged(load_registry().encoders["bert-mini"]), tmp_path / "模型")
+def test_a_folder_whose_name_makes_no_id_is_told_so(call, bert_mini):
+    bert_mini("模型")
     answer = call("run -m ./模型", *SMALL)
     assert answer.status == 2
-    assert len(answer.err.splitlines()) == 1
-    assert (
-        "wanted a name with a letter from a to z or a digit, found '模型'" in answer.err
-    )
-    assert "--encoder NAME=./模型 -m NAME" in answer.err
+    wanted = "wanted a name with a letter from a to z or a digit, found '模型'"
+    assert wanted in answer.complaint
+    assert "--encoder NAME=./模型 -m NAME" in answer.complaint
 
 
-def test_what_a_pooling_bypasses_in_a_folder_is_noted(call, tmp_path):
-    folder = shutil.copytree(
-        packaged(load_registry().encoders["bert-mini"]), tmp_path / "mine"
-    )
+def test_what_a_pooling_bypasses_in_a_folder_is_noted(call, bert_mini):
     prompts = {"prompts": {"query": "query: "}, "default_prompt_name": "query"}
-    write_settings(folder / "config_sentence_transformers.json", prompts)
-    answer = call("run", "-m", "./mine", "./mine.mean", *SMALL, "-q")
+    settings = bert_mini("mine") / "config_sentence_transformers.json"
+    write_settings(settings, prompts)
+    answer = call("run -q -m ./mine ./mine.mean", *SMALL)
     assert answer.status == 0
     assert "mine.native" in answer.out
-    assert "(Pooling, the prompt 'query: ')" in answer.err
-    assert "`mine.native`" in answer.err
-    assert answer.err.count("\n") == 1
+    [note] = answer.err.splitlines()
+    assert "(Pooling, the prompt 'query: ')" in note
+    assert "`mine.native`" in note
 
 
 def test_what_a_glob_leaves_out_is_told_beside_the_plan(call):
-    answer = call(
-        "run",
-        "--dry-run",
-        "-m",
-        "bert-mini.mean*",
-        "-t",
-        "sick-r.senteval.dev",
-        "--json",
-    )
+    answer = call("run --dry-run -m bert-mini.mean* -t sick-r.senteval.dev --json")
     assert answer.status == 0
     assert "bert-mini.mean+flow@target, " in answer.err
 

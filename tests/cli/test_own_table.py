@@ -9,7 +9,8 @@ import harness
 from harness.core.errors import DataError
 from harness.interop.frames import read_results
 
-FILE, CELL = "mine.t1.toml", "mine.t1/averaged/mini-sts"
+CELL = "mine.t1/averaged/mini-sts"
+GIVEN = ("--encoder", "mine=model")
 MISSING = (
     "harness: mine.t1.toml, row averaged, column mini-sts: unknown encoder 'mine': did you mean "
     "mini-gte or minilm or komninos? If it is your own, give --encoder mine=PATH\n"
@@ -21,70 +22,46 @@ def call_with_own_table(call, tmp_path, checkpoint, one_packaged_table):
     """The command line in a folder with a table and a model of one's own."""
     papers = tmp_path / "results" / "papers"
     papers.mkdir(parents=True)
-    (papers / FILE).write_text(TABLE)
+    (papers / "mine.t1.toml").write_text(TABLE)
     (papers / "references.bib").write_text(ENTRY)
     shutil.copytree(checkpoint("bert"), tmp_path / "model")
     return call
 
 
-@pytest.fixture
-def call_with_measured_table(call_with_own_table):
-    """It, once the table's only cell was measured into its results folder."""
-    given = ("--encoder", "mine=model", "-m", "mine.mean", "-t", "mini-sts")
-    answer = call_with_own_table("run", *given, "-o", "results")
-    assert answer.status == 0
-    assert answer.out.split()[-5:-2] == ["58.40", "differs", "mine.t1"]
-    return call_with_own_table
-
-
 @pytest.mark.parametrize(
     "command",
-    [
-        "list papers", "list cells mine.t1", f"explain {CELL}", "report", "report --check", "table",
-        "cite mine.t1", "run -m glove-mini.mean -t mini-sts",
-        "reproduce -m glove-mini.mean -t mini-sts",
-    ],
-)  # fmt: skip
-def test_without_its_files_file_row_key_and_what_to_give_are_told(
+    ["list papers", f"explain {CELL}", "report", "table", "cite mine.t1"]
+    + [f"{name} -m glove-mini.mean -t mini-sts" for name in ("run", "reproduce -q")],
+)
+def test_without_the_encoder_file_row_key_and_what_to_give_are_told(
     call_with_own_table, command, tmp_path
 ):
-    answer = call_with_own_table(*command.split())
-    assert answer.status == 1
-    assert answer.out == "" or command.startswith("reproduce")
+    answer = call_with_own_table(command)
+    assert (answer.status, answer.out) == (1, "")
     assert answer.err.endswith(MISSING)
     assert not (tmp_path / "runs").exists()
 
 
-def test_with_its_files_every_command_reads_the_table(
-    call_with_measured_table, tmp_path
-):
-    given = ("--encoder", "mine=model")
-    for command, wanted in (
-        (("list", "cells", "mine.t1"), CELL),
-        (("explain", CELL), "differs)"),
-        (("table", "-m", "mine", "--results", "results"), "differs"),
-        (("cite", "mine.t1"), "1 of them measured (1 differs)"),
-        (("cite", CELL), "@misc{mine2026"),
-        (("report",), "results"),
-        (("report", "--check"), "up to date"),
-        (
-            ("check", "--results", "results", "-m", "mine", "-t", "mini-sts"),
-            "agrees: 1 cell",
-        ),
-        (("run", "--dry-run", "-m", "mine", "-t", "mini-sts"), "1 of 1 cell"),
+def test_with_the_encoder_every_command_reads_the_table(call_with_own_table, tmp_path):
+    """The only cell of the table is measured into its results folder."""
+    for command, words in (
+        ("run -m mine.mean -t mini-sts -o results", "58.40        differs    mine.t1"),
+        ("list cells mine.t1", CELL),
+        (f"explain {CELL}", "differs)"),
+        ("table -m mine --results results", "differs"),
+        ("cite mine.t1", "1 of them measured (1 differs)"),
+        (f"cite {CELL}", "@misc{mine2026"),
+        ("report", "results"),
+        ("report --check", "up to date"),
+        ("check --results results -m mine -t mini-sts", "agrees: 1 cell"),
+        ("run --dry-run -m mine -t mini-sts", "1 of 1 cell"),
     ):
-        answer = call_with_measured_table(*command, *given)
-        assert (answer.status, wanted in answer.out) == (0, True), (
-            command,
-            answer.out,
-            answer.err,
-        )
+        answer = call_with_own_table(command, *GIVEN)
+        assert answer.status == 0, (command, answer.err)
+        assert words in answer.out, command
     page = (tmp_path / "results/tables/papers/mine.t1.md").read_text()
     assert "| Mine, averaged" in page
     assert "58.40 |" in page
-
-
-def test_python_is_told_and_given_them(call_with_measured_table, tmp_path):
     with pytest.raises(DataError, match="--encoder mine=PATH"):
         read_results("results")
     frame = read_results(tmp_path / "results", encoders=["mine=model"])
@@ -98,22 +75,22 @@ def test_python_is_told_and_given_them(call_with_measured_table, tmp_path):
 def test_a_changed_bibliography_or_another_encoder_makes_the_page_stale(
     call_with_own_table, tmp_path
 ):
-    given, stale = (("--encoder", "mine=model"), (1, "results/site/index.html"))
-    assert call_with_own_table("report", *given).status == 0
-    answer = call_with_own_table("report", "--check", *given, "--encoder", "more=model")
-    assert (answer.status, answer.out.split()[-1]) == stale
+    def stale_page(*options):
+        answer = call_with_own_table("report --check", *GIVEN, *options)
+        return answer.out.split()[-1] if answer.status == 1 else ""
+
+    assert call_with_own_table("report", *GIVEN).status == 0
+    assert stale_page("--encoder", "more=model") == "results/site/index.html"
     bibliography = tmp_path / "results/papers/references.bib"
-    bibliography.write_text(
-        ENTRY.replace("title = {Mine}", "title = {Mine, corrected}")
-    )
-    answer = call_with_own_table("report --check", *given)
-    assert (answer.status, answer.out.split()[-1]) == stale
-    assert call_with_own_table("report", *given).status == 0
+    corrected = ENTRY.replace("title = {Mine}", "title = {Mine, corrected}")
+    bibliography.write_text(corrected)
+    assert stale_page() == "results/site/index.html"
+    assert call_with_own_table("report", *GIVEN).status == 0
     assert "Mine, corrected" in (tmp_path / "results/site/index.html").read_text()
-    assert "Mine, corrected" in call_with_own_table("cite mine.t1", *given).out
+    assert "Mine, corrected" in call_with_own_table("cite mine.t1", *GIVEN).out
     bibliography.unlink()
-    for command in (("report",), ("report", "--check")):
-        answer = call_with_own_table(*command, *given)
+    for command in ("report", "report --check"):
+        answer = call_with_own_table(command, *GIVEN)
         assert answer.status == 1
         assert "mine.t1.toml: cite: " in answer.complaint
         assert answer.complaint.endswith("add its entry to the latter")
@@ -122,14 +99,12 @@ def test_a_changed_bibliography_or_another_encoder_makes_the_page_stale(
 def test_tables_and_bibliography_may_lie_elsewhere(call_with_own_table, tmp_path):
     (tmp_path / "results/papers").rename(tmp_path / "my-tables")
     (tmp_path / "out").mkdir()
-    where = ("--results", "out", "--papers", "my-tables", "--encoder", "mine=model")
+    where = ("--results", "out", "--papers", "my-tables", *GIVEN)
     answer = call_with_own_table("report", *where)
-    assert answer.status == 0
-    assert answer.err == ""
+    assert (answer.status, answer.err) == (0, "")
     assert "author = {Me}" in (tmp_path / "out/site/index.html").read_text()
-    (tmp_path / "my-tables/references.bib").write_text(
-        ENTRY.replace("{Me}", "{Me Two}")
-    )
+    other = ENTRY.replace("{Me}", "{Me Two}")
+    (tmp_path / "my-tables/references.bib").write_text(other)
     answer = call_with_own_table("report --check", *where)
     assert answer.status == 1
     assert answer.out.split()[-1] == "out/site/index.html"
