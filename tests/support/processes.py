@@ -9,15 +9,6 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 MAIN = "from harness.cli import main; main()"
-# On a file system without locks, every attempt to lock says so.
-WITHOUT_LOCKS = """
-import fcntl
-
-def refused(*_):
-    raise OSError(95, "Operation not supported")
-
-fcntl.flock = refused
-"""
 
 
 @dataclass(frozen=True)

@@ -17,14 +17,10 @@ RUN = ("run", "-m", "glove-mini.mean", "-t", "mini-sts", "--overwrite")
 # Of each circumstance: a line of the shell around "$@", and the status that is right
 # there.
 CIRCUMSTANCES = {
-    "closed stdout": ('"$@" >&-', 0),
-    "closed stderr": ('"$@" 2>&-', 0),
-    "both closed": ('"$@" >&- 2>&-', 0),
+    "closed streams": ('"$@" >&- 2>&-', 0),
     "a reader that leaves": ('"$@" | head -1', 0),
     "a full stdout": ('"$@" >/dev/full', 120),
-    "a full stderr": ('"$@" 2>/dev/full', 0),  # nothing is said there in so short a run
     "no home": ('env -u HOME "$@"', 0),
-    "40 columns": ('env COLUMNS=40 "$@"', 0),
     "plain ASCII": ('env LC_ALL=C PYTHONIOENCODING=ascii PYTHONUTF8=0 "$@"', 0),
     "Turkish": ('env LC_ALL=tr_TR.UTF-8 "$@"', 0),
     "20 file handles": ('ulimit -n 20; "$@"', 0),
@@ -47,7 +43,7 @@ def copied_folder(folder_with_cache, tmp_path):
     return shutil.copytree(folder_with_cache, tmp_path / "here")
 
 
-def shell(line, folder, *arguments, code=MAIN):
+def shell(line, folder, *arguments):
     dropped = ("HARNESS", "PYTHONUNBUFFERED")
     kept = {
         name: value
@@ -56,7 +52,7 @@ def shell(line, folder, *arguments, code=MAIN):
     }
     own = {"PYTHONPATH": str(ROOT), "HARNESS_CACHE_DIR": str(folder / "cache")}
     return subprocess.run(
-        ["bash", "-c", line, "bash", sys.executable, "-c", code, *(arguments or RUN)],
+        ["bash", "-c", line, "bash", sys.executable, "-c", MAIN, *(arguments or RUN)],
         cwd=folder,
         env={**kept, **own},
         capture_output=True,
@@ -77,29 +73,33 @@ def test_the_score_or_one_line(folder_with_cache, copied_folder, name):
 
 
 READ_ONLY = "mount --bind {0} {0} && mount -o remount,ro,bind {0}"
-CACHE, RUNS = map(READ_ONLY.format, ("cache", "runs"))
 TMPFS = "mount -t tmpfs -o size={} none {}"
-TWO_TASKS = (*RUN, "-t", "mini-sick")
-THREE_TASKS = (*TWO_TASKS, "-t", "mini-qnli")
 SHARD = r"/cache/encodings/\w+/\w+\.safetensors: "
 RECORD = r"harness: .*runs/.*: "
-WRITING_ERRORS, FULL = "Read-only file system", "No space left on device"
-NO_SHARD = rf"{SHARD}{WRITING_ERRORS}; --cache or HARNESS_CACHE_DIR moves the cache, .* \(1 cell\)"
-# Of each mount: its commands, the command of the harness, its status, and what is said
-# then.
+NOT_WRITTEN, FULL = "Read-only file system", "No space left on device"
+MOVE_IT = r"; --cache or HARNESS_CACHE_DIR moves the cache, .* \(1 cell\)"
+# Of each mount: its command, what is run there, the status, and what is said then.
 MOUNTS = {
-    "a cache that may only be read": (CACHE, RUN, 0, ""),
-    "results that may only be read, all done": (RUNS, RUN[:-1], 0, ""),
-    "results that may only be read": (RUNS, RUN, 1, f"{RECORD}{WRITING_ERRORS}"),
-    "both may only be read, all done": (f"{RUNS} && {CACHE}", RUN[:-1], 0, ""),
-    "a cache that may only be read and lacks a task": (CACHE, TWO_TASKS, 1, NO_SHARD),
-    "a full disk": (TMPFS.format("64k", "cache"), RUN, 1, rf"{SHARD}{FULL} \(1 cell\)"),
-    "a disk that fills": (
-        TMPFS.format("700k", "cache"),
-        THREE_TASKS,
+    "a cache that may only be read": (READ_ONLY.format("cache"), RUN, 0, ""),
+    "a cache that may only be read and lacks a task": (
+        READ_ONLY.format("cache"),
+        (*RUN, "-t", "mini-sick"),
         1,
-        f"{SHARD}{FULL}",
+        f"{SHARD}{NOT_WRITTEN}{MOVE_IT}",
     ),
+    "results that may only be read, all done": (
+        READ_ONLY.format("runs"),
+        RUN[:-1],
+        0,
+        "",
+    ),
+    "results that may only be read": (
+        READ_ONLY.format("runs"),
+        RUN,
+        1,
+        f"{RECORD}{NOT_WRITTEN}",
+    ),
+    "a full disk": (TMPFS.format("64k", "cache"), RUN, 1, rf"{SHARD}{FULL} \(1 cell\)"),
     "results on a full disk": (TMPFS.format("8k", "runs"), RUN, 1, f"{RECORD}{FULL}"),
 }
 
@@ -128,22 +128,13 @@ def test_a_disk_that_takes_nothing_costs_no_number(
     assert "Traceback" not in done.stderr + done.stdout
     assert done.returncode == status, done.stderr
     assert re.search(complaint, done.stderr), done.stderr
-    assert (
-        scores(kept).items() <= scores(folder_with_cache / "runs").items()
-        or status == 1
-    )
+    if status == 0:
+        assert scores(kept) == scores(folder_with_cache / "runs")
     assert not [path for path in kept.rglob(".*") if path.is_file()]
 
 
 UNMADE = {
-    "--cache or HARNESS_CACHE_DIR": (
-        "run",
-        "-m",
-        "glove-mini.mean",
-        "-t",
-        "mini-sts",
-        "--cache",
-    ),
+    "--cache or HARNESS_CACHE_DIR": (*RUN, "--cache"),
     "FOLDER": ("export", "bert-mini"),
     "--out": ("train", "simcse-unsup", "--from", "bert-mini", "--dev", "none", "--out"),
     "--data-dir or HARNESS_DATA_DIR": ("fetch", "sts-raw", "--data-dir"),
