@@ -15,15 +15,15 @@ from harness.core.types import Record
 from harness.evaluation.run import Outcome
 from harness.gate.check import Check, State
 from harness.registry import Registry
-from harness.report.papers import printed_number
-from harness.report.sentences import percentage
+from harness.report.papers import measured_number, printed_number
+from harness.report.sentences import percentage, states_in_words
+from harness.report.table import MISSING_NUMBER
 from harness.results.index import CellName, Results, main_score, value
 from harness.results.published import Table
 from harness.results.reproduction import Reproduction, low_coverage, reproduce
 from harness.results.verdict import CellState
 
 LINES_SHOWN = 12  # of a list that may have hundreds
-LEAST_DECIMALS = 2  # of a measured score
 SCORE_HEADER = ("task", "metric", "measured", "published", "verdict", "table")
 
 
@@ -85,19 +85,13 @@ def score_table(
         method = str(cell.method)
         cells = [(method, task) for task in cell.tasks]
         cells_with_number.update(cells)
-        published = printed_number(cell)
-        _, _, printed_decimals = published.partition(".")
-        decimals = max(LEAST_DECIMALS, len(printed_decimals))
-        measured = "–"
-        if number.measured is not None:
-            measured = f"{number.measured:.{decimals}f}"
         remarks = _remarks(record for name in cells for record in records.get(name, ()))
         table, _, _ = cell.id.partition("/")
         row = (
             cell.task if cell.task else f"average of {len(cell.tasks)}",
             " ".join(word for word in (cell.metric, cell.aggregation) if word),
-            measured + remarks,
-            published,
+            (measured_number(number) or MISSING_NUMBER) + remarks,
+            printed_number(cell),
             str(number.state),
             table,
         )
@@ -131,9 +125,7 @@ def count_in_words(numbers: Sequence[Reproduction], cells: int) -> str:
         return "The measured cell has no published number."
     if not numbers:
         return f"None of the {cells:,} measured cells has a published number."
-    counts = Counter(number.state for number in numbers)
-    verdicts = [f"{counts[state]:,} {state}" for state in CellState if counts[state]]
-    return f"{counted(len(numbers), 'published number')}: {', '.join(verdicts)}."
+    return f"{counted(len(numbers), 'published number')}: {states_in_words(numbers)}."
 
 
 # The end of a reproduction

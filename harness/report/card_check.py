@@ -10,9 +10,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from harness.core.terminal import text_table
+from harness.core.terminal import counted, text_table
 from harness.report.markdown import escape
-from harness.report.sentences import number_of, signed
+from harness.report.sentences import signed
 from harness.report.table import markdown, table_of
 from harness.results.card_statements import CARD_FILE, MTEB_RESULTS
 from harness.results.checked_numbers import CheckedNumber, FoundChoices, Verification
@@ -127,9 +127,9 @@ def _numbers_summary(verification: Verification) -> str:
     holding = sum(number.holds for number in verification.checked)
     checked = len(verification.checked)
     if not checked:
-        numbers = number_of(len(verification.numbers), "number")
+        numbers = counted(len(verification.numbers), "number")
         return f"none of its {numbers} could be checked"
-    summary = f"{holding} of {number_of(checked, 'checked number')} hold"
+    summary = f"{holding} of {counted(checked, 'checked number')} hold"
     unchecked = len(verification.numbers) - checked
     if unchecked:
         verb = "is" if unchecked == 1 else "are"
@@ -201,7 +201,7 @@ def _followed_up(verification: Verification) -> list[str]:
 
 def explanation_in_words(subject: str, explanation: FoundChoices) -> str:
     """`STS12 75.46 is reproduced with the prompt 'query: ' and max length 512 (75.4601).`"""
-    scores = number_of(explanation.tried, "score")
+    scores = counted(explanation.tried, "score")
     if not explanation.words:
         return f"{subject}: {explanation.reason} ({scores} tried)."
     choices = " and ".join(explanation.words)
@@ -227,7 +227,7 @@ def _reasons_unchecked(verification: Verification) -> list[str]:
         shown_names = ", ".join(distinct_names[:MOST_NAMES])
         if len(distinct_names) > MOST_NAMES:
             shown_names += ", ..."
-        lines.append(f"{number_of(len(names), 'number')} ({shown_names}): {reason}")
+        lines.append(f"{counted(len(names), 'number')} ({shown_names}): {reason}")
     return lines
 
 

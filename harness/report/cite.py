@@ -7,18 +7,18 @@ end of its file.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from harness.core.errors import UsageError
+from harness.core.terminal import counted
 from harness.core.types import Record, Task
 from harness.registry import Registry
 from harness.report.bibtex import HARNESS_KEY, bibtex, keys_of
 from harness.report.sentences import (
     aggregation_in_words,
     metric_in_words,
-    number_of,
     protocol_in_words,
+    states_in_words,
 )
 from harness.report.standings import standing_in_words
 from harness.results.folder import ResultsFolder
@@ -85,7 +85,7 @@ def cite_harness(folder: ResultsFolder) -> Citation:
             f"{len(results.by_cell)} measured cells ({len(results.methods)} methods, "
             f"{len(results.by_task)} tasks) {_made_with(results)}"
         )
-    tables = number_of(len(folder.tables), "table")
+    tables = counted(len(folder.tables), "table")
     return [f"{numbers} numbers published in {tables}; {measured}."], []
 
 
@@ -97,8 +97,7 @@ def cite_table(name: str, folder: ResultsFolder) -> Citation:
     numbers = [one for one in folder.reproductions(table).values() if one.scores]
     measured = f"; {NOT_MEASURED_HERE}"
     if numbers:
-        states = Counter(str(number.state) for number in numbers)
-        counts = ", ".join(f"{count} {state}" for state, count in states.items())
+        counts = states_in_words(numbers)
         made_with = _made_with(folder.records_of_table(table))
         measured = f", {len(numbers)} of them measured ({counts}) {made_with}"
     keys = [table.cite]
@@ -199,7 +198,7 @@ def _measured_in_words(number: Reproduction, folder: ResultsFolder) -> str:
     score = value(number.scores)
     seeds = "in one run"
     if number.verdict.k is not None:
-        seeds = f"over {number_of(number.verdict.k, 'seed')}"
+        seeds = f"over {counted(number.verdict.k, 'seed')}"
     verdict = f"{number.verdict.difference:+.2f}, {state}"
     made_with = _made_with(folder.records.select(cell.measured_cells))
     return f"measured {score} {seeds} ({verdict}) by {cell.method} {made_with}"

@@ -13,13 +13,9 @@ from statistics import fmean
 from typing import Any
 
 from harness.core.hardware import base_name
+from harness.core.terminal import counted
 from harness.report.render import rendered
-from harness.report.sentences import (
-    aggregation_in_words,
-    metric_in_words,
-    number_of,
-    signed,
-)
+from harness.report.sentences import aggregation_in_words, metric_in_words, signed
 from harness.report.table import MISSING_NUMBER, ShownCell, ShownTable, table_of
 from harness.results import published
 from harness.results.claims import AVERAGE, Claim, ClaimResult, Finding
@@ -159,13 +155,13 @@ def _group(title: str, results: Sequence[ClaimResult]) -> dict[str, Any]:
     parts = []
     for sentence, outcomes in outcomes_of_sentence.items():
         verb = "is part" if len(outcomes) == 1 else "are parts"
-        number = number_of(len(outcomes), "claim")
+        number = counted(len(outcomes), "claim")
         parts.append(f"{number} ({outcomes_in_words(outcomes)}) {verb} of {sentence}.")
     by_task = [outcome for result in results for outcome in result.outcomes]
     return {
         "title": title,
         "encoders": encoders_of(results),
-        "claims": number_of(len(results), "claim"),
+        "claims": counted(len(results), "claim"),
         "outcomes": outcomes_in_words(result.outcome for result in results),
         "tasks": len(by_task),
         "outcomes_by_task": outcomes_in_words(by_task),
@@ -240,7 +236,7 @@ def _section(result: ClaimResult) -> dict[str, Any]:
         "protocol": "; ".join(protocol),
         "notes": _notes(result),
         "outcome": OUTCOME_WORDS[result.outcome],
-        "tasks": number_of(len(result.findings), "task"),
+        "tasks": counted(len(result.findings), "task"),
         "counts": ", ".join(counts),
         "in_paper": result.in_paper if claim.is_printed else "",
         "table": table_of(FINDING_HEAD, rows),

@@ -5,16 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from harness.core.terminal import text_table, wrapped
+from harness.core.terminal import counted, text_table, wrapped
 from harness.registry import Registry
 from harness.report.next_steps import command_to_measure
-from harness.report.sentences import (
-    coverage_note,
-    evidence_in_words,
-    number_of,
-    signed,
-    trap_link,
-)
+from harness.report.sentences import coverage_note, evidence_in_words, signed, trap_link
 from harness.report.standings import standing_in_words
 from harness.report.table import MISSING_NUMBER
 from harness.results.effects import Effect, Scores, other_choices
@@ -75,7 +69,7 @@ def _effect_row(effect: Effect, registry: Registry) -> list[str]:
         choices_in_words(effect.changes),
         ", ".join(effects),
         choices_in_words(effect.differences) or "this row",
-        f"{effect_range} ({number_of(effect.rows, 'row')})",
+        f"{effect_range} ({counted(effect.rows, 'row')})",
         command_options(effect, registry),
         ", ".join(map(str, effect.traps)) or MISSING_NUMBER,
     ]

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from harness.core.hardware import base_name
+from harness.core.terminal import counted
 from harness.report.claims import claims_by_size, outcomes_in_words
 from harness.report.next_steps import sources_of_records, waiting_numbers
 from harness.report.papers import published_table
-from harness.report.sentences import metric_in_words, number_of
+from harness.report.sentences import metric_in_words, states_in_words
 from harness.report.standings import count_standings
 from harness.report.table import MISSING_NUMBER, ShownCell, ShownTable, row_of, table_of
 from harness.results import published
@@ -21,7 +22,7 @@ from harness.results.folder import ResultsFolder
 from harness.results.index import DIGEST_DIGITS_SHOWN, encoder_of_method
 from harness.results.reproduction import Reproduction, count
 from harness.results.scorings import TASK_LABELS
-from harness.results.verdict import VERDICTS, CellState
+from harness.results.verdict import CellState
 
 # The tables of the four papers on the seven tasks, and the encoder of most of their rows.
 PAPERS_TABLES = (
@@ -144,7 +145,7 @@ def _tallies(folder: ResultsFolder) -> Iterator[tuple[str, str, str]]:
     yield (
         "of them with scores measured here",
         f"{total['run']:,}",
-        f"{_verdicts(numbers)}; by {number_of(len(scores), 'different score')}",
+        f"{_verdicts(numbers)}; by {counted(len(scores), 'different score')}",
     )
     tested = [
         result
@@ -180,17 +181,14 @@ def _tallies(folder: ResultsFolder) -> Iterator[tuple[str, str, str]]:
     yield (
         "measured cells, a method on a task",
         f"{len(results.by_cell):,}",
-        f"{number_of(len(results.methods), 'method')} on "
-        f"{number_of(len(results.by_task), 'task')}, {records:,} records over all seeds",
+        f"{counted(len(results.methods), 'method')} on "
+        f"{counted(len(results.by_task), 'task')}, {records:,} records over all seeds",
     )
 
 
 def _verdicts(numbers: Iterable[Reproduction]) -> str:
-    """`45 exact, 2 match, 1 close`: the verdicts that some number has."""
-    counts = count([*numbers])
-    return ", ".join(
-        f"{counts[verdict]} {verdict}" for verdict in VERDICTS if counts[verdict]
-    )
+    """The verdicts of those that were measured."""
+    return states_in_words(number for number in numbers if number.scores)
 
 
 def published_tables(folder: ResultsFolder) -> list[list[object]]:

@@ -207,15 +207,22 @@ def measured_cell(number: Reproduction | None) -> ShownCell:
     if number is None:
         return ShownCell("")
     state = str(number.state)
-    if number.measured is None:
+    text = measured_number(number)
+    if not text:
         return ShownCell(state)
-    decimals = len((number.cell.in_points or "").partition(".")[2])
-    decimals = min(max(decimals, LEAST_DECIMALS), MOST_DECIMALS)
-    text = f"{number.measured:.{decimals}f}"
     if number.verdict.sd is not None:
         text += f" ± {number.verdict.sd:.2f} ({number.verdict.k})"
     mark = f"{NO_BREAK_SPACE}{VERDICT_MARKS[number.state]}"
     return ShownCell(text, mark=mark, state=state)
+
+
+def measured_number(number: Reproduction) -> str:
+    """The measured mean, with about the decimals that are printed; empty without one."""
+    if number.measured is None:
+        return ""
+    printed_decimals = len((number.cell.in_points or "").partition(".")[2])
+    decimals = min(max(printed_decimals, LEAST_DECIMALS), MOST_DECIMALS)
+    return f"{number.measured:.{decimals}f}"
 
 
 def printed_number(cell: PublishedCell) -> str:

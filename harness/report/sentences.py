@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.core.metrics import metrics
@@ -14,6 +15,7 @@ from harness.results.origins import Origin
 from harness.results.published import PublishedCell, Row
 from harness.results.questions import Trap
 from harness.results.reproduction import LOW_COVERAGE, Reproduction
+from harness.results.verdict import CellState
 
 AGGREGATION_WORDS: Mapping[str, str] = {
     "all": "subsets concatenated (all)",
@@ -138,9 +140,12 @@ def signed(number: float, decimals: int = 2) -> str:
     return f"{round(number, decimals) + 0.0:+.{decimals}f}"
 
 
-def number_of(count: int, noun: str) -> str:
-    """`1 task`, `2 tasks`."""
-    return f"1 {noun}" if count == 1 else f"{count} {noun}s"
+def states_in_words(numbers: Iterable[Reproduction]) -> str:
+    """`45 exact, 2 match, 1 close`: how many numbers have which state."""
+    counts = Counter(number.state for number in numbers)
+    return ", ".join(
+        f"{counts[state]:,} {state}" for state in CellState if counts[state]
+    )
 
 
 def percentage(share: float) -> str:

@@ -56,11 +56,8 @@ def test_every_number_that_fits_a_task_is_shown_beside_the_methods(name, measure
     columns = columns_of_published([table], folder_of(measured))
     if not columns:
         return
-    shown = " ".join(
-        number
-        for row in published_rows(columns, measured, table)
-        for number in row.values()
-    )
+    rows = published_rows(columns, measured, table)
+    shown = " ".join(number for row in rows for number in row.values())
     for cell in table.cells:
         if cell.tasks and cell.points is not None:
             assert printed_number(cell) in shown, cell.id
