@@ -10,6 +10,7 @@ import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version as version_of
 from pathlib import Path
@@ -21,6 +22,7 @@ from harness.cli import options as opt
 from harness.core.digests import digest_of
 from harness.core.errors import AssetMissing, UsageError
 from harness.core.files import file_name, make_folder, write_atomically
+from harness.core.interfaces import Identity
 from harness.core.json_text import parse_json
 from harness.core.progress import Bar
 from harness.core.types import Method
@@ -37,7 +39,7 @@ from harness.report.card_check import (
 )
 from harness.resolve import Resolver
 from harness.results.card_statements import CARD_FILE
-from harness.results.cards import mark_other_models, numbers_of_model
+from harness.results.cards import CardNumber, mark_other_models, numbers_of_model
 from harness.results.checked_numbers import Verification
 from harness.transforms.pooling import NATIVE, Native
 
@@ -108,77 +110,138 @@ def verify_command(
         raise UsageError("--card belongs to one model: verify the models one by one")
     if output is not None:
         make_folder(output, "--output", to_write=True)
+    search_options = {"search": search, "encodings": encodings}
     statuses = []
     for name in model:
         # One resolver for each model, since two folders may have the same name.
         resolver = Resolver.from_options(folders.places(), encoder or [])
         key = ""
-        if output is not None:
-            search_options = {"search": search, "encodings": encodings}
-            key = _key_of_answer(name, resolver, card or [], search_options)
-        earlier_status = _earlier_status(output, name, key)
-        if earlier_status is not None:
-            opt.note(f"{name}: done before ({output})")
-            statuses.append(earlier_status)
-            continue
-        verification = _verify_model(
-            name, resolver, card or [], search=search, most_encodings=encodings
-        )
+        try:
+            opened = _open(name, resolver, card or [])
+        except AssetMissing as error:
+            verification = Verification(name, name, faults=(str(error),))
+        else:
+            if output is not None:
+                key = opened.key(search_options)
+                earlier_status = _earlier_status(_facts_file(output, name), key)
+                if earlier_status is not None:
+                    opt.note(f"{name}: done before ({output})")
+                    statuses.append(earlier_status)
+                    continue
+            verification = opened.verify(search=search, most_encodings=encodings)
         statuses.append(verification.exit_status)
         if output is not None:
-            _write_facts(output, verification, key)
+            facts = {**verification_facts(verification), "key": key}
+            text = f"{json.dumps(facts, indent=1)}\n"
+            write_atomically(_facts_file(output, name), text.encode())
             _write_models_page(output)
         _print_verification(verification, markdown=markdown, as_json=as_json)
     raise typer.Exit(opt.worst_status(statuses))
 
 
-def _verify_model(
-    name: str,
-    resolver: Resolver,
-    card_files: Sequence[Path],
-    *,
-    search: bool,
-    most_encodings: int | None = None,
-) -> Verification:
-    """Measure a model, and check its numbers.
+@dataclass(frozen=True, kw_only=True)
+class _OpenedModel:
+    """A model that is on this machine, with the numbers that are stated of it.
+
+    Attributes:
+        name: The model as the command line names it.
+        method: The method that its own modules define.
+        folder: Its folder.
+        loader: Reads the tasks, and knows where files are.
+        registry: The tasks.
+        numbers: Its numbers.
+        faults: A line for each file that could not be read.
+    """
+
+    name: str
+    method: Method
+    folder: Path
+    loader: TaskLoader
+    registry: Registry
+    numbers: Sequence[CardNumber]
+    faults: tuple[str, ...]
+
+    @property
+    def identity(self) -> Identity:
+        """The digests of its files."""
+        return self.loader.places.identify(self.method.encoder, self.folder)
+
+    def key(self, options: Mapping[str, Any]) -> str:
+        """The digest of all that a verification depends on.
+
+        That is the numbers, the weights, the data, the options and the version.
+        """
+        tasks: set[str] = set()
+        for number in self.numbers:
+            if not number.why_not:
+                tasks.update((number.task, number.or_task))
+        return digest_of(
+            {
+                "version": version_of("sentence-embedding-harness"),
+                "method": self.method.identity,
+                "weights": dict(self.identity.digests),
+                "numbers": [repr(number) for number in self.numbers],
+                "faults": list(self.faults),
+                "data": self.data_digests(tasks),
+                "options": dict(options),
+            }
+        )
+
+    def data_digests(self, tasks: Iterable[str]) -> dict[str, str]:
+        """The digest of the pairs of each task that is on this machine."""
+        digests = {}
+        for name in sorted(filter(None, tasks)):
+            with suppress(AssetMissing):
+                texts = self.loader.texts(self.registry.tasks[name])
+                digests[name] = texts.digests["data"]
+        return digests
+
+    def verify(self, *, search: bool, most_encodings: int | None) -> Verification:
+        """Measure the model, and check its numbers.
+
+        Args:
+            search: Whether to look for what a number that differs may have meant.
+            most_encodings: How many encodings of a task such a search may make; None is
+                no bound.
+        """
+        with Bar(sys.stderr) as bar:
+            model = VariantScores(self.method, self.loader, bar)
+            checked_numbers = tuple(check_numbers(model, self.numbers, self.registry))
+            if search:
+                explainer = Explainer(model, self.registry, most_encodings, opt.note)
+                checked_numbers = explainer.explained(checked_numbers)
+        judged_tasks = {each.number.task for each in checked_numbers if each.verdict}
+        return Verification(
+            model=self.name,
+            method=self.method.id,
+            numbers=checked_numbers,
+            faults=self.faults,
+            weights=str(self.identity.digests.get("weights", "")),
+            data=self.data_digests(judged_tasks),
+            has_card=(self.folder / CARD_FILE).is_file(),
+        )
+
+
+def _open(name: str, resolver: Resolver, card_files: Sequence[Path]) -> _OpenedModel:
+    """A model with its numbers. Raises AssetMissing for one that is not on this machine.
 
     Args:
-        name: The model as the command line names it. If it is not on this machine, that
-            is a fault of the verification.
+        name: The model as the command line names it.
         resolver: Finds methods and files.
         card_files: Files of numbers in addition to the ones in the model's folder.
-        search: Whether to look for what a number that differs may have meant.
-        most_encodings: How many encodings of a task such a search may make; None is no
-            bound.
     """
-    try:
-        method = own_method(resolver.method(name), resolver)
-        folder = resolver.places.encoder(method.encoder.member(0))
-    except AssetMissing as error:
-        return Verification(name, name, faults=(str(error),))
+    method = own_method(resolver.method(name), resolver)
+    folder = resolver.places.encoder(method.encoder.member(0))
     numbers, faults = numbers_of_model(folder, resolver.registry, card_files)
     repository = getattr(method.encoder.source, "repo", "")
-    numbers = mark_other_models(numbers, (name, folder.name, repository))
-    with Bar(sys.stderr) as bar:
-        loader = TaskLoader(resolver.places, resolver.registry.corpora)
-        model = VariantScores(method, loader, bar)
-        checked_numbers = tuple(check_numbers(model, numbers, resolver.registry))
-        if search:
-            explainer = Explainer(model, resolver.registry, most_encodings, opt.note)
-            checked_numbers = explainer.explained(checked_numbers)
-    identity = resolver.places.identify(method.encoder, folder)
-    return Verification(
-        model=name,
-        method=method.id,
-        numbers=checked_numbers,
+    return _OpenedModel(
+        name=name,
+        method=method,
+        folder=folder,
+        loader=TaskLoader(resolver.places, resolver.registry.corpora),
+        registry=resolver.registry,
+        numbers=mark_other_models(numbers, (name, folder.name, repository)),
         faults=faults,
-        weights=str(identity.digests.get("weights", "")),
-        data=_data_digests(
-            {each.number.task for each in checked_numbers if each.verdict},
-            loader,
-            resolver.registry,
-        ),
-        has_card=(folder / CARD_FILE).is_file(),
     )
 
 
@@ -219,73 +282,20 @@ def _facts_file(output: Path, model: str) -> Path:
     return output / f"{'_' if name.startswith('.') else ''}{name}.json"
 
 
-def _key_of_answer(
-    model: str,
-    resolver: Resolver,
-    card_files: Sequence[Path],
-    options: Mapping[str, Any],
-) -> str:
-    """The digest of all that a verification depends on: numbers, weights, data, options, version.
-
-    It is empty for a model that is not on this machine.
-    """
-    try:
-        method = own_method(resolver.method(model), resolver)
-        folder = resolver.places.encoder(method.encoder.member(0))
-    except AssetMissing:
-        return ""
-    numbers, faults = numbers_of_model(folder, resolver.registry, card_files)
-    loader = TaskLoader(resolver.places, resolver.registry.corpora)
-    measurable = [number for number in numbers if not number.why_not]
-    tasks = {name for number in measurable for name in (number.task, number.or_task)}
-    return digest_of(
-        {
-            "version": version_of("sentence-embedding-harness"),
-            "method": method.identity,
-            "weights": dict(resolver.places.identify(method.encoder, folder).digests),
-            "numbers": [repr(number) for number in numbers],
-            "faults": list(faults),
-            "data": _data_digests(tasks, loader, resolver.registry),
-            "options": dict(options),
-        }
-    )
-
-
-def _data_digests(
-    tasks: Iterable[str], loader: TaskLoader, registry: Registry
-) -> dict[str, str]:
-    """The digest of the pairs of each task that is on this machine."""
-    digests = {}
-    for name in sorted(filter(None, tasks)):
-        with suppress(AssetMissing):
-            digests[name] = loader.texts(registry.tasks[name]).digests["data"]
-    return digests
-
-
-def _earlier_status(output: Path | None, model: str, key: str) -> int | None:
+def _earlier_status(file: Path, key: str) -> int | None:
     """The exit status of a model that an earlier call has verified; None to verify it now.
 
     A model is verified again if its answer has another key, if something was missing
     (status 3), or if its file is not whole.
     """
-    if output is None or not key or not _facts_file(output, model).is_file():
-        return None
     try:
-        facts = parse_json(_facts_file(output, model).read_bytes())
-    except ValueError:
+        facts = parse_json(file.read_bytes())
+    except (FileNotFoundError, ValueError):
         return None
     is_same = isinstance(facts, dict) and facts.get("key") == key
     if not is_same or facts.get("exit_status") not in (0, 1):
         return None
     return int(facts["exit_status"])
-
-
-def _write_facts(output: Path, verification: Verification, key: str) -> None:
-    """Write the file of a model's verification."""
-    facts = {**verification_facts(verification), "key": key}
-    text = json.dumps(facts, indent=1)
-    path = _facts_file(output, verification.model)
-    write_atomically(path, f"{text}\n".encode())
 
 
 def _write_models_page(output: Path) -> None:
