@@ -250,7 +250,7 @@ def test_a_row_may_name_another_method_for_one_column(tmp_path):
 
 
 def test_a_paper_that_is_not_here_is_no_misspelling_of_another():
-    with pytest.raises(UsageError, match="no number of 'rankcse' is here"):
-        published_table("rankcse.t1", TABLES)
+    with pytest.raises(UsageError, match="no number of 'tsdae' is here"):
+        published_table("tsdae.t1", TABLES)
     with pytest.raises(UsageError, match=r"did you mean simcse\.t5"):
         published_table("simcs.t5", TABLES)
