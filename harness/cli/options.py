@@ -26,7 +26,7 @@ from harness.core.provenance import Plugin
 from harness.core.terminal import text_table, visible, wrapped
 from harness.data.places import Places
 from harness.evaluation.processes import default_jobs
-from harness.evaluation.select import MOST_SEEDS
+from harness.evaluation.select import MIN_COVERAGE, MOST_SEEDS
 from harness.plugins import plugin_of_file, plugins_in_use
 from harness.registry import Registry
 from harness.resolve import Resolver
@@ -39,7 +39,6 @@ from harness.results.layout import (
     own_or_committed,
     reading_order,
 )
-from harness.results.reproduction import MIN_COVERAGE
 
 if TYPE_CHECKING:
     from harness.results.folder import ResultsFolder

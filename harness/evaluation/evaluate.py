@@ -42,13 +42,12 @@ from harness.evaluation.fit_corpus import (
     with_dropout,
 )
 from harness.evaluation.run import RunContext, execute, fit_cell, require_coverage
-from harness.evaluation.select import PlannedCell, planned_cells
+from harness.evaluation.select import MIN_COVERAGE, PlannedCell, planned_cells
 from harness.registry import Registry, load_registry
 from harness.resolve import Resolver, bypass_notes, is_encoder_name
 from harness.results.index import Results
 from harness.results.layout import OWN, own_or_committed, papers_of
 from harness.results.published_tables import load_tables
-from harness.results.reproduction import MIN_COVERAGE
 from harness.results.score_rows import score_rows, to_frame
 from harness.results.store import Store
 from harness.transforms.pooling import NATIVE

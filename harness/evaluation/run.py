@@ -46,9 +46,8 @@ from harness.evaluation.fit_corpus import (
     needs_pass,
 )
 from harness.evaluation.processes import Jobs, results_of
-from harness.evaluation.select import PlannedCell, units
+from harness.evaluation.select import MIN_COVERAGE, PlannedCell, units
 from harness.results.records import Cell
-from harness.results.reproduction import MIN_COVERAGE
 from harness.results.store import Store
 
 LOG = logging.getLogger(__name__)

@@ -23,6 +23,9 @@ from harness.registry import Registry, is_glob
 from harness.results.records import Cell
 
 MOST_SEEDS = 1000  # of a method on a task; each is a cell of the plan
+# A file of word vectors that is read with the wrong encoding or tokenisation covers hardly
+# any token. Below this share of tokens a cell fails unless the user allows it.
+MIN_COVERAGE = 0.2
 
 
 @dataclass(frozen=True)

@@ -27,8 +27,8 @@ from harness.core.types import Method
 from harness.data.places import Places
 from harness.evaluation.evaluate import Embedder, as_texts, resolved
 from harness.evaluation.evaluate import encoder as open_encoder
+from harness.evaluation.select import MIN_COVERAGE
 from harness.registry import collected, load_registry, look_up
-from harness.results.reproduction import MIN_COVERAGE
 
 LOCAL_PATH = "local files of the harness"
 

@@ -27,9 +27,6 @@ from harness.results.verdict import CellState, Measured, Verdict, verdict
 # use cover 88 to 99 % of the tokens of the STS, transfer and embedded tasks (the smallest
 # one, of 15,000 words, covers 88 % of SST-2); a subset made for another task, 46 to 79 %.
 LOW_COVERAGE = 0.85
-# A file that is read with the wrong encoding or tokenisation covers hardly any token.
-# Below this share a cell fails unless the user allows it.
-MIN_COVERAGE = 0.2
 
 
 @dataclass(frozen=True, kw_only=True)

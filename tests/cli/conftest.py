@@ -5,15 +5,7 @@ import shutil
 
 import pytest
 from committed import RESULTS
-from fakes import (
-    PROBE,
-    FakeConfig,
-    corpus,
-    numbered,
-    registry,
-    use_packaged_results,
-    use_registry,
-)
+from fakes import PROBE, FakeConfig, corpus, numbered, registry
 from processes import Ended
 
 from harness.cli import main
@@ -63,7 +55,8 @@ def one_packaged_table(monkeypatch, tmp_path_factory):
     packaged = tmp_path_factory.mktemp("packaged")
     (packaged / "papers").mkdir()
     shutil.copy(PUBLISHED, packaged / "papers")
-    use_packaged_results(monkeypatch, packaged)
+    for module in ("results.layout", "cli.options"):
+        monkeypatch.setattr(f"harness.{module}.COMMITTED", packaged)
     return packaged
 
 
@@ -95,7 +88,9 @@ def toys(monkeypatch, tmp_path, call, one_packaged_table):
         "# Toys\n\n<!-- leaderboard -->\n<!-- /leaderboard -->\n"
     )
     found = registry(FakeConfig(), corpus("stream", numbered(100, 25)))
-    use_registry(monkeypatch, found)
+    # Published tables still name what comes with the harness.
+    for module in ("registry", "resolve", "cli.fetch", "results.folder"):
+        monkeypatch.setattr(f"harness.{module}.load_registry", lambda: found)
     (tmp_path / "weights").mkdir()
     (tmp_path / "weights" / "config.json").write_text("{}")
     here = ("--encoder", f"fake={tmp_path / 'weights'}")

@@ -350,18 +350,6 @@ def snapshot(folder: Path) -> dict[str, tuple[bytes, int]]:
     }
 
 
-def use_registry(monkeypatch, stand_in):
-    """Give commands another registry; published tables still name what comes with the harness."""
-    for module in ("registry", "resolve", "cli.fetch", "results.folder"):
-        monkeypatch.setattr(f"harness.{module}.load_registry", lambda: stand_in)
-
-
-def use_packaged_results(monkeypatch, folder):
-    """Give commands another folder of results that come with the harness."""
-    for module in ("results.layout", "cli.options"):
-        monkeypatch.setattr(f"harness.{module}.COMMITTED", folder)
-
-
 def pooled_pairs(x: np.ndarray) -> tuple[PooledEmbeddings, Pairs]:
     """The rows as vectors of sentences, and pairs of the first two, the next two, and so on.
 
