@@ -46,6 +46,11 @@ RESAMPLED: Mapping[ScorePath, ResampledMetric] = {
     ("pearson", "wmean"): "pearson",
 }
 
+# The ranks or values of a column in each resample of a block, minus their weighted mean;
+# and what gives them for how often the resamples hold each item.
+Centred = Int64[np.ndarray, "P B"] | Float64[np.ndarray, "P B"]
+Centring = Callable[[Int64[np.ndarray, "P B"]], Centred]
+
 COUNTS_IN_BLOCK = 2**17  # a block of 1 MB and its ranks fit into a core's cache
 
 # A column is constant in a resample if its spread there is below this share of its spread
@@ -200,44 +205,45 @@ def _scores_of_group(
     metric: ResampledMetric,
     counts: UInt8[np.ndarray, "P R"],
 ) -> Float64[np.ndarray, "M R"]:
-    """The score, in points, of every method on every resample of one group of items.
-
-    x and y are a method's centred ranks or values and those of gold. Spearman's and
-    Pearson's correlation are their weighted correlation. The area under the ROC curve is
-    50 plus half the slope of x on y, in ranks: of two classes, y is the size of the other
-    class, and so the slope is the share of pairs won minus the share of pairs lost.
-    """
-    is_right = (columns == gold).astype(np.float64)
-    centring = _centring_of_values if metric == "pearson" else _centring_of_ranks
-    centre_gold, *centrings = [centring(values) for values in (gold, *columns)]
+    """The score, in points, of every method on every resample of one group of items."""
     items, resamples = counts.shape
     scores = np.empty((len(columns), resamples))
     width = max(1, COUNTS_IN_BLOCK // items)
+    is_right = (columns == gold).astype(np.float64)
+    centring = _centring_of_values if metric == "pearson" else _centring_of_ranks
+    centre_gold, *centrings = [centring(values) for values in (gold, *columns)]
     for start in range(0, resamples, width):
         block = slice(start, start + width)
         drawn = np.ascontiguousarray(counts[:, block], dtype=np.int64)
-        with np.errstate(invalid="ignore"):  # 0 / 0 where a score is undefined
-            if metric == "accuracy":
+        if metric == "accuracy":
+            with np.errstate(invalid="ignore"):  # NaN of an empty resample
                 scores[:, block] = 100 * (is_right @ drawn) / drawn.sum(axis=0)
-                continue
-            y = centre_gold(drawn)
-            yy = (drawn * y * y).sum(axis=0)
-            for method, centre in enumerate(centrings):
-                x = centre(drawn)
-                weighted_x = drawn * x
-                xy = (weighted_x * y).sum(axis=0)
-                if metric == "auc":
-                    scores[method, block] = 50 + 50 * xy / yy
-                    continue
-                spread = np.sqrt((weighted_x * x).sum(axis=0)) * np.sqrt(yy)
-                spread[spread <= SMALLEST_SPREAD * items] = np.nan  # one is constant
-                scores[method, block] = 100 * np.clip(xy / spread, -1, 1)
+            continue
+        y = centre_gold(drawn)
+        for method, centre in enumerate(centrings):
+            scores[method, block] = _score_of_centred(centre(drawn), y, drawn, metric)
     return scores
 
 
-# From how often items are drawn in each resample of a block to the ranks or values of
-# their column, minus their weighted mean in the resample.
-Centring = Callable[[Int64[np.ndarray, "P B"]], Float[np.ndarray, "P B"]]
+def _score_of_centred(
+    x: Centred, y: Centred, drawn: Int64[np.ndarray, "P B"], metric: ResampledMetric
+) -> Float64[np.ndarray, " B"]:
+    """The score, in points, of a method's centred ranks or values x and those of gold, y.
+
+    Spearman's and Pearson's correlation are the weighted correlation of x and y. The area
+    under the ROC curve is 50 plus half the slope of x on y, in ranks: of two classes, y
+    is the size of the other class, and so the slope is the share of pairs won minus the
+    share of pairs lost.
+    """
+    weighted_x = drawn * x
+    xy = (weighted_x * y).sum(axis=0)
+    yy = (drawn * y * y).sum(axis=0)
+    if metric == "auc":
+        with np.errstate(invalid="ignore"):  # NaN where gold has one class
+            return 50 + 50 * xy / yy
+    spread = np.sqrt((weighted_x * x).sum(axis=0)) * np.sqrt(yy)
+    spread[spread <= SMALLEST_SPREAD * len(x)] = np.nan  # a column is constant
+    return 100 * np.clip(xy / spread, -1, 1)
 
 
 def _centring_of_ranks(values: Float[np.ndarray, " P"]) -> Centring:

@@ -65,12 +65,11 @@ def claims_page(folder: ResultsFolder) -> str:
     """All claims with their tests, then the searches."""
     groups = claims_by_size(folder.claim_results, folder.encoder_sizes)
     results = [result for group in groups.values() for result in group]
-    cells = [cell for result in folder.claim_results for cell in result.cells]
-    claims = folder.claims
+    cells = [cell for result in results for cell in result.cells]
     tables = {table.id: table for table in folder.tables}
     values = {
         "title": "Claims of the papers, tested on other encoders",
-        "about": "" if claims is None else claims.about,
+        "about": folder.claims.about if folder.claims else "",
         "groups": [_group(title, group) for title, group in groups.items()],
         "on_seeds_alone": [
             result.claim.id for result in results if result.rests_on_seeds_alone
@@ -186,13 +185,11 @@ def _effects(results: Sequence[ClaimResult]) -> ShownTable:
     for result in results:
         effects: dict[str, str] = {}
         for finding in result.all_findings:
-            published = MISSING_NUMBER
-            if finding.claimed is not None:
-                published = signed(finding.claimed)
-            measured = OUTCOME_WORDS[finding.outcome]
-            if finding.difference.points is not None:
-                measured = signed(finding.difference.points)
-            effects[finding.label] = f"{published}, {measured}"
+            published = _signed(finding.claimed, MISSING_NUMBER)
+            word = OUTCOME_WORDS[finding.outcome]
+            effects[finding.label] = (
+                f"{published}, {_signed(finding.difference.points, word)}"
+            )
         labels |= dict.fromkeys(effects)
         rows.append((result.claim, effects))
     return table_of(
@@ -207,6 +204,11 @@ def _effects(results: Sequence[ClaimResult]) -> ShownTable:
         ],
         texts=2,
     )
+
+
+def _signed(points: float | None, otherwise: str) -> str:
+    """A difference with its sign, or another text where there is none."""
+    return otherwise if points is None else signed(points)
 
 
 # The section of a claim
@@ -229,7 +231,6 @@ def _section(result: ClaimResult) -> dict[str, Any]:
         f"{result.outcomes.count(outcome)} {word}"
         for outcome, word in OUTCOME_WORDS.items()
     ]
-    rows = [_finding_row(finding) for finding in result.all_findings]
     return {
         "claim": claim,
         "encoders": _encoders(claim),
@@ -239,20 +240,17 @@ def _section(result: ClaimResult) -> dict[str, Any]:
         "tasks": counted(len(result.findings), "task"),
         "counts": ", ".join(counts),
         "in_paper": result.in_paper if claim.is_printed else "",
-        "table": table_of(FINDING_HEAD, rows),
+        "table": table_of(FINDING_HEAD, map(_finding_row, result.all_findings)),
     }
 
 
 def _finding_row(finding: Finding) -> list[str]:
     """A task of a claim: the published numbers, the measured ones, and the decision."""
-    printed = [MISSING_NUMBER, MISSING_NUMBER, MISSING_NUMBER]
-    if finding.published is not None and finding.claimed is not None:
-        better, worse = finding.published
-        printed = [f"{better:.2f}", f"{worse:.2f}", signed(finding.claimed)]
+    printed = [MISSING_NUMBER, MISSING_NUMBER]
+    if finding.published is not None:
+        printed = [f"{number:.2f}" for number in finding.published]
     tested = finding.difference
-    points = interval = p_holm = ""
-    if tested.points is not None:
-        points = signed(tested.points)
+    interval = p_holm = ""
     if tested.low is not None and tested.high is not None:
         interval = f"{signed(tested.low)} to {signed(tested.high)}"
     if tested.p_holm is not None:
@@ -261,8 +259,9 @@ def _finding_row(finding: Finding) -> list[str]:
     return [
         finding.label,
         *printed,
+        _signed(finding.claimed, MISSING_NUMBER),
         *map(str, tested.sides),
-        points,
+        _signed(tested.points, ""),
         interval,
         p_holm,
         OUTCOME_WORDS[finding.outcome],

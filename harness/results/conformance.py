@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import fmean
 
 from harness.core.scores import ScorePath
 from harness.core.toml import read_typed
@@ -189,37 +188,33 @@ def compare_reference(
     compared = []
     for cell in reference.cells:
         for name, theirs in cell.scores.items():
-            measured = _measured(cell, name, results, trials, registry)
-            ours, state = None, str(measured)
-            if isinstance(measured, Measured):
-                ours = fmean(score for score in measured.scores if score is not None)
+            by_seed = _scores_by_seed(cell, name, results, trials, registry)
+            ours, state = by_seed.value.mean, by_seed.state
+            if ours is not None:
                 published = Published(f"{theirs:.6f}", cell.sd, cell.n)
-                state = str(verdict(published, measured).state)
+                scores = tuple(by_seed.scores.values())
+                state = verdict(published, Measured(scores, by_seed.seeded)).state
+            elif by_seed.scores:
+                state = NO_SCORE
             score = ReferenceScore(reference, cell, name, theirs, ours, state)
             compared.append(score)
     return tuple(compared)
 
 
-def _measured(
+def _scores_by_seed(
     cell: ReferenceCell, name: str, results: Results, trials: Trials, registry: Registry
-) -> Measured | str:
-    """Our scores for a score of a reference, one a seed, or a state if there are none."""
+) -> SeedScores:
+    """Our scores for a score of a reference, one a seed, or the state if there are none."""
     if cell.training:
         of_seeds = trials.get(cell.training, ())
         scores = {trial.seed: getattr(trial, name, None) for trial in of_seeds}
-        by_seed = SeedScores(scores, seeded=len(scores) > 1)
-    elif cell.task not in registry.tasks:
-        return NO_TASK
-    elif compose_method(cell.method, registry) is None:
-        return CellState.NO_METHOD
-    else:
-        path = score_path_of(name)
-        by_seed = seed_scores(cell.method, cell.task, path, results, registry)
-    if not by_seed.scores:
-        return by_seed.state
-    if None in by_seed.scores.values():
-        return NO_SCORE
-    return Measured(tuple(by_seed.scores.values()), by_seed.seeded)
+        return SeedScores(scores, seeded=len(scores) > 1)
+    if cell.task not in registry.tasks:
+        return SeedScores({}, state=NO_TASK)
+    if compose_method(cell.method, registry) is None:
+        return SeedScores({}, state=CellState.NO_METHOD)
+    path = score_path_of(name)
+    return seed_scores(cell.method, cell.task, path, results, registry)
 
 
 # What is confirmed
@@ -262,16 +257,14 @@ def confirmed_by(
     An average is confirmed if its protocol is confirmed on each of its tasks. If several
     references confirm a cell, one by the authors of the cell's table is preferred.
     """
-    protocols = protocols_of(cell, registry)
-    if not protocols:  # no method and task here give the number
-        return None
-    confirming_references: list[Reference] = []
-    for task, protocol in zip(cell.tasks, protocols, strict=True):
+    confirming: list[Reference] = []
+    # There is no protocol where no method and task here give the number.
+    for task, protocol in zip(cell.tasks, protocols_of(cell, registry), strict=False):
         procedure = protocol.procedure(len(results.subsets(task)))
         if not confirmations.get(procedure):
             return None
-        confirming_references += confirmations[procedure]
-    for reference in confirming_references:
+        confirming += confirmations[procedure]
+    for reference in confirming:
         if reference.is_by_authors_of(cell.table):
             return reference
-    return confirming_references[0]
+    return confirming[0] if confirming else None
