@@ -77,9 +77,9 @@ class FunctionConfig(BaseConfig):
         or differs from call to call.
         """
         vectors = self.vectors(PROBES)
-        [vector_alone] = self.vectors(PROBES[:1])
-        is_wide = len(vector_alone) == vectors.shape[1]
-        if not is_wide or not are_of_one_text(vector_alone, vectors[0]):
+        [alone] = self.vectors(PROBES[:1])
+        is_wide = len(alone) == vectors.shape[1]
+        if not is_wide or not are_of_one_text(alone, vectors[0]):
             raise ScoreError(
                 f"{self.name}: wanted one vector of a text whatever the texts next to it, found "
                 f"two of {PROBES[0][:20]!r}; switch off dropout, and what is fitted on a batch"
@@ -114,9 +114,7 @@ class FunctionConfig(BaseConfig):
         except ValueError:  # rows of several widths
             vectors = np.asarray(None)
         is_matrix = vectors.ndim == 2 and vectors.dtype.kind in "fiub"
-        # A masked array lacks some of its numbers.
-        is_whole = is_matrix and not isinstance(answer, np.ma.MaskedArray)
-        if not is_whole or len(vectors) != len(texts) or not vectors.shape[1]:
+        if not is_matrix or len(vectors) != len(texts) or not vectors.shape[1]:
             description = f"a {type(answer).__name__}"
             if vectors.ndim:
                 description = f"an array of {vectors.dtype} and shape {vectors.shape}"

@@ -1,7 +1,7 @@
 """Writes a folder that sentence-transformers opens: a checkpoint and modules after it.
 
-`append_transformer` lists the checkpoint that is in a folder; `append_pooling` and
-`append_dense` add what comes after it, as the library saves it.
+`append_transformer` lists the checkpoint that is in a folder, and `append_module` adds
+what comes after it, as the library saves it: `pooling_modules`, or a `dense` layer.
 """
 
 from __future__ import annotations
@@ -33,19 +33,15 @@ def append_transformer(folder: Path, max_length: int | None) -> None:
     _list_module(folder, TRANSFORMER, "")
 
 
-def append_pooling(
-    folder: Path,
-    pooling: Pooling,
-    *,
-    depth: int,
-    width: int,
-    summary: int | None,
-    pooler: Any = None,
-) -> None:
-    """Append the modules of a mean over layers, or of the summary token.
+def pooling_modules(
+    pooling: Pooling, *, depth: int, width: int, summary: int | None, pooler: Any = None
+) -> list[Any]:
+    """The modules of a mean over layers, or of the summary token.
+
+    A mean over other layers than the last needs `output_hidden_states` in config.json,
+    which `append_module` sets.
 
     Args:
-        folder: The folder of the model.
         pooling: A `Mean`, or a pooling of the summary token.
         depth: The number of the encoder's layers.
         width: The dimensions of its hidden states.
@@ -54,29 +50,28 @@ def append_pooling(
         pooler: The `nn.Linear` of a layer with tanh after the pooling, if there is one.
     """
     import torch
-    from sentence_transformers.sentence_transformer.modules import (
-        Pooling as TokenPooling,
-    )
-    from sentence_transformers.sentence_transformer.modules import WeightedLayerPooling
+    from sentence_transformers.sentence_transformer import modules as st
 
-    mode = "lasttoken" if summary else "cls"
-    if isinstance(pooling, Mean):
-        mode = "mean"
-        if pooling.layers != (-1,):
-            weights = torch.zeros(depth + 1)
-            weights[list(pooling.hidden_states(depth))] = 1
-            layers = WeightedLayerPooling(
-                width, depth, layer_start=0, layer_weights=torch.nn.Parameter(weights)
+    modules: list[Any] = []
+    if isinstance(pooling, Mean) and pooling.layers != (-1,):
+        weights = torch.zeros(depth + 1)
+        weights[list(pooling.hidden_states(depth))] = 1
+        layer_weights = torch.nn.Parameter(weights)
+        modules.append(
+            st.WeightedLayerPooling(
+                width, depth, layer_start=0, layer_weights=layer_weights
             )
-            append_module(folder, layers)
-            edit_json(folder / CONFIG_FILE, output_hidden_states=True)
-    append_module(folder, TokenPooling(width, mode))
+        )
+    mode = "lasttoken" if summary else "cls"
+    modules.append(st.Pooling(width, "mean" if isinstance(pooling, Mean) else mode))
     if pooler is not None:
-        append_dense(folder, pooler.weight.detach(), pooler.bias.detach(), tanh=True)
+        weight, bias = pooler.weight.detach(), pooler.bias.detach()
+        modules.append(dense(weight, bias, torch.nn.Tanh()))
+    return modules
 
 
-def append_dense(folder: Path, weight: Any, bias: Any, *, tanh: bool) -> None:
-    """Append a linear layer, with tanh after it or nothing.
+def dense(weight: Any, bias: Any, activation: Any) -> Any:
+    """A linear layer with an activation after it.
 
     A weight of shape (K, D) and a bias of K lead from D to K dimensions. Both are NumPy
     arrays, or torch tensors on the CPU.
@@ -85,19 +80,20 @@ def append_dense(folder: Path, weight: Any, bias: Any, *, tanh: bool) -> None:
     from sentence_transformers.sentence_transformer.modules import Dense
 
     outputs, inputs = weight.shape
-    dense = Dense(
+    return Dense(
         inputs,
         outputs,
-        activation_function=torch.nn.Tanh() if tanh else torch.nn.Identity(),
+        activation_function=activation,
         init_weight=torch.as_tensor(weight, dtype=torch.float32).contiguous(),
         init_bias=torch.as_tensor(bias, dtype=torch.float32),
     )
-    append_module(folder, dense)
 
 
 def append_module(folder: Path, module: Any) -> None:
     """Save a module of sentence-transformers after the last one of a folder, and list it."""
     kind = type(module).__name__
+    if kind == "WeightedLayerPooling":  # the library gives it the layers only then
+        edit_json(folder / CONFIG_FILE, output_hidden_states=True)
     number = len(parse_json((folder / MODULES_FILE).read_bytes()))
     subfolder = f"{number}_{kind}"
     (folder / subfolder).mkdir()

@@ -170,15 +170,12 @@ def _read_text(path: Path, file: BufferedIOBase) -> WordTable:
     numbers = array("f")
     empty_words = 0
     for line_number, line in numbered_lines:
-        fields = line.rstrip(b" \r\n").split(b" ")
-        vector = None
-        if 0 < dimensions < len(fields):
-            vector = _numbers(fields[-dimensions:])
-        word = b" ".join(fields[:-dimensions]).decode()
-        # A line of more numbers than the first one, or of another layout.
-        last_part = word.replace("\t", " ").rpartition(" ")
-        is_longer = last_part[1] and _numbers([last_part[2].encode()]) is not None
-        if vector is None or is_longer:
+        word, *fields = line.rstrip(b" \r\n").rsplit(b" ", dimensions)
+        vector = _numbers(fields)
+        # Behind a word there is no number, or the line has more of them than the first.
+        *_, last_part = word.replace(b"\t", b" ").rpartition(b" ")
+        is_longer = last_part != word and _numbers([last_part]) is not None
+        if vector is None or len(vector) != dimensions or not vector or is_longer:
             found = line.decode()[:60]
             raise DataError(
                 f"{path}:{line_number}: wanted a word, a blank and {dimensions or 'some'} numbers, "
@@ -187,7 +184,7 @@ def _read_text(path: Path, file: BufferedIOBase) -> WordTable:
         if not word:  # a blank, which is the word of no text
             empty_words += 1
             continue
-        words.append(word)
+        words.append(word.decode())
         numbers.extend(vector)
     if count is not None and count != len(words) + empty_words:
         raise DataError(

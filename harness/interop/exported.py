@@ -24,9 +24,7 @@ from huggingface_hub import (
 )
 from safetensors.torch import save_file
 from sentence_transformers import SentenceTransformer
-from sentence_transformers.base.modules import Dense, Transformer
-from sentence_transformers.sentence_transformer.modules import Pooling as TokenPooling
-from sentence_transformers.sentence_transformer.modules import WeightedLayerPooling
+from sentence_transformers.base.modules import Transformer
 from torch import nn
 from transformers.utils import logging as transformers_logging
 
@@ -37,6 +35,7 @@ from harness.core.scores import score_at
 from harness.core.types import Method, Record, Task
 from harness.data.places import Places
 from harness.encoders.kernels.loading import opening
+from harness.encoders.module_writer import dense, pooling_modules
 from harness.encoders.modules import transformer_folder
 from harness.encoders.native import NativeConfig
 from harness.encoders.transformer import TransformerConfig, TransformerEncoder
@@ -110,7 +109,7 @@ def write_model(
                 f"{config.name}: truncate_dim would cut what a map is given"
             )
         weight, bias = _linear_map(method, fitted.transforms)
-        model.append(_dense(weight, bias, nn.Identity()))
+        model.append(dense(weight, bias, nn.Identity()))
         model.similarity_fn_name = "cosine"  # of whole mapped vectors
     folder.parent.mkdir(parents=True, exist_ok=True)
     transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
@@ -158,28 +157,8 @@ def _modules(
         raise UsageError(
             f"{pooling.name}: wanted a pooling of hidden states, found another"
         )
-    width, depth = encoder.dimensions, encoder.depth
-    over_layers = isinstance(pooling, Mean) and pooling.layers != (-1,)
-    modules: list[nn.Module] = [
-        Transformer(
-            str(checkpoint),
-            model_kwargs={"dtype": torch.float32},
-            config_kwargs={"output_hidden_states": True} if over_layers else {},
-        )
-    ]
-    if over_layers:
-        weights = torch.zeros(depth + 1)
-        weights[list(pooling.hidden_states(depth))] = 1
-        modules.append(
-            WeightedLayerPooling(
-                width, depth, layer_start=0, layer_weights=nn.Parameter(weights)
-            )
-        )
-    if isinstance(pooling, Mean):
-        return [*modules, TokenPooling(width, "mean")]
-    pooling(encoder.sample)  # raises an error if the encoder lacks the pooling
-    summary_is_last = bool(encoder.plain_kernel.summary)
-    modules.append(TokenPooling(width, "lasttoken" if summary_is_last else "cls"))
+    pooling(encoder.sample)  # raises an error if the encoder lacks what it needs
+    pooler = None
     if isinstance(pooling, Pooler):
         layers = [
             module
@@ -190,9 +169,21 @@ def _modules(
             raise UsageError(
                 f"{encoder.name}: wanted a pooler of one linear layer, found {len(layers)}"
             )
-        [layer] = layers
-        modules.append(_dense(layer.weight.detach(), layer.bias.detach(), nn.Tanh()))
-    return modules
+        [pooler] = layers
+    over_layers = isinstance(pooling, Mean) and pooling.layers != (-1,)
+    transformer = Transformer(
+        str(checkpoint),
+        model_kwargs={"dtype": torch.float32},
+        config_kwargs={"output_hidden_states": True} if over_layers else {},
+    )
+    modules = pooling_modules(
+        pooling,
+        depth=encoder.depth,
+        width=encoder.dimensions,
+        summary=encoder.plain_kernel.summary,
+        pooler=pooler,
+    )
+    return [transformer, *modules]
 
 
 def _linear_map(method: Method, transforms: Sequence[Transform]) -> tuple[Any, Any]:
@@ -212,18 +203,6 @@ def _linear_map(method: Method, transforms: Sequence[Transform]) -> tuple[Any, A
         bias = (bias - transform.shift) @ transform.weight
         weight = np.dot(weight, transform.weight)
     return weight.T, bias
-
-
-def _dense(weight: Any, bias: Any, activation: nn.Module) -> Dense:
-    """A linear layer with an activation after it."""
-    outputs, inputs = weight.shape
-    return Dense(
-        inputs,
-        outputs,
-        activation_function=activation,
-        init_weight=torch.as_tensor(weight, dtype=torch.float32).contiguous(),
-        init_bias=torch.as_tensor(bias, dtype=torch.float32),
-    )
 
 
 # The card

@@ -26,9 +26,10 @@ from harness.core.pairs import Pairs
 from harness.core.types import Progress
 from harness.encoders.checkpoint import TRAINING_FILE, tokenizer_files
 from harness.encoders.module_writer import (
-    append_pooling,
+    append_module,
     append_transformer,
     edit_json,
+    pooling_modules,
     write_settings,
 )
 from harness.encoders.trained import recipe_of
@@ -165,14 +166,15 @@ def write_checkpoint(
         for file in tokenizer_files(tokenizer):
             shutil.copy(file, new / file.name)
         append_transformer(new, encoder.reader.max_length)
-        append_pooling(
-            new,
+        modules = pooling_modules(
             encoder.setup.pooling,
             depth=model.config.num_hidden_layers,
             width=model.config.hidden_size,
             summary=encoder.summary,
             pooler=model.pooler.dense if encoder.setup.head == "keep" else None,
         )
+        for module in modules:
+            append_module(new, module)
         write_settings(new / TRAINING_FILE, training)
         # The description comes last: a folder without it is no checkpoint yet.
         files = sorted(new.iterdir(), key=lambda path: path.name == TRAINING_FILE)

@@ -2,11 +2,15 @@
 
 import json
 
+import numpy as np
 import tiny_models
 import torch
 from safetensors.torch import load_file
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer import modules as st
+from sentence_transformers.sentence_transformer.modules.tokenizer import (
+    WhitespaceTokenizer,
+)
 from subword_tables import made as model2vec
 from tokenizers import Tokenizer
 from torch import nn
@@ -56,6 +60,14 @@ def static(folder):
     )
 
 
+def words():
+    """A table of word vectors."""
+    vocabulary = ["the", "cat", "sat", "dog", "mat"]
+    tokenizer = WhitespaceTokenizer(vocabulary, stop_words=[], do_lower_case=True)
+    weights = np.random.default_rng(0).normal(size=(len(vocabulary), D))
+    return st.WordEmbeddings(tokenizer, weights.astype(np.float32))
+
+
 # What the model is made of, by what is peculiar about it.
 MODULES = {
     "mean": lambda f: [transformer(f), st.Pooling(D, "mean")],
@@ -92,6 +104,7 @@ MODULES = {
         st.Pooling(D, "mean"),
     ],
     "static": lambda f: [static(f), st.Normalize()],
+    "words": lambda f: [words(), st.Pooling(D, "mean")],
 }
 
 

@@ -72,20 +72,23 @@ def under_modules(
                 str(modules.folder), subfolder=subfolder, local_files_only=True
             )
             layers.append(module.eval().float())
-        kernel: Kernel
-        choice = encoder.choice
         takes_first = modules.modes == ("cls",) and encoder.plain_kernel.summary == 0
         is_pooled = modules.kinds[1:2] == (POOLING,) and skipped_tokens == 0
+        pooled_by, choice = "", PLAIN
         if is_pooled and (takes_first or modules.modes == ("mean",)):
-            kernel = PooledVectors(
-                encoder.kernel, layers[1:], modules.dimensions, takes_first
-            )
-        else:
-            kernel = PooledTokens(
-                encoder.plain_kernel, layers, modules.dimensions, skipped_tokens
-            )
-            tokens = encoder.hardware.batch_tokens or PLAIN.tokens
-            choice = replace(PLAIN, tokens=tokens)
+            [pooled_by] = modules.modes
+            layers = layers[1:]
+            choice = encoder.choice
+        elif encoder.hardware.batch_tokens:
+            choice = replace(PLAIN, tokens=encoder.hardware.batch_tokens)
+        kernel = ModulesKernel(
+            kernel=encoder.kernel,
+            plain_kernel=encoder.plain_kernel,
+            layers=layers,
+            pooled_by=pooled_by,
+            skipped_tokens=skipped_tokens,
+            dimensions=modules.dimensions,
+        )
         sample = kernel(tokenizer(["one sentence"]))
     return replace(
         encoder,
@@ -98,69 +101,53 @@ def under_modules(
     )
 
 
-def _vectors(
-    features: dict[str, Any], layers: Sequence[nn.Module], dimensions: int | None
-) -> Encoding:
-    """The vectors that modules of the library make of features."""
-    for layer in layers:
-        features = layer(features)
-    return native_encoding(to_numpy(features["sentence_embedding"][:, :dimensions]))
-
-
 @dataclass(frozen=True, eq=False)
-class PooledVectors:
-    """A forward pass that keeps the first token or the mean, and the modules after the pooling.
+class ModulesKernel:
+    """A forward pass of a transformer, and modules of the library after it.
 
     Attributes:
-        kernel: The pass, which gives token means of all layers and the first token.
-        layers: The modules after the pooling.
+        kernel: The pass that gives token means of all layers and the first token.
+        plain_kernel: The plain pass, which gives the states of all tokens.
+        layers: The modules that are left to compute.
+        pooled_by: What is taken from `kernel`: `mean` or `cls`. If it is empty, the
+            modules pool the tokens of `plain_kernel`.
+        skipped_tokens: How many tokens at the beginning of a sentence are not pooled.
         dimensions: How many of the first coordinates are kept; None keeps all.
-        takes_first_token: Whether the first token is kept.
     """
 
     kernel: Kernel
-    layers: Sequence[nn.Module]
-    dimensions: int | None
-    takes_first_token: bool
-
-    def __call__(self, batch: TokenIds) -> Encoding:
-        encoding = self.kernel(batch)
-        pooled: Any = encoding.cls if self.takes_first_token else encoding.mean[:, -1]
-        with torch.inference_mode():
-            features = {"sentence_embedding": torch.tensor(pooled)}
-            return _vectors(features, self.layers, self.dimensions)
-
-
-@dataclass(frozen=True, eq=False)
-class PooledTokens:
-    """The plain forward pass, and all modules after the transformer.
-
-    Attributes:
-        plain_kernel: The plain pass of the model.
-        layers: The modules.
-        dimensions: How many of the first coordinates are kept; None keeps all.
-        skipped_tokens: How many tokens at the beginning of a sentence are left out.
-    """
-
     plain_kernel: PaddedKernel
     layers: Sequence[nn.Module]
-    dimensions: int | None
+    pooled_by: str
     skipped_tokens: int
+    dimensions: int | None
 
     def __call__(self, batch: TokenIds) -> Encoding:
         with torch.inference_mode():
-            states, mask, _ = self.plain_kernel.states(batch)
-            features: dict[str, Any] = {
-                "token_embeddings": states[-1].float().cpu(),
-                "attention_mask": mask.long().cpu(),
-                "prompt_length": self.skipped_tokens,
-            }
-            # The library passes over the weights of layers without this setting.
-            if self.plain_kernel.model.config.output_hidden_states:
-                features["all_layer_embeddings"] = [
-                    state.float().cpu() for state in states
-                ]
-            return _vectors(features, self.layers, self.dimensions)
+            features = self._features(batch)
+            for layer in self.layers:
+                features = layer(features)
+            vectors = features["sentence_embedding"][:, : self.dimensions]
+            return native_encoding(to_numpy(vectors))
+
+    def _features(self, batch: TokenIds) -> dict[str, Any]:
+        """What the first of the modules takes."""
+        if self.pooled_by:
+            encoding = self.kernel(batch)
+            pooled: Any = encoding.mean[:, -1]
+            if self.pooled_by == "cls":
+                pooled = encoding.cls
+            return {"sentence_embedding": torch.tensor(pooled)}
+        states, mask, _ = self.plain_kernel.states(batch)
+        features: dict[str, Any] = {
+            "token_embeddings": states[-1].float().cpu(),
+            "attention_mask": mask.long().cpu(),
+            "prompt_length": self.skipped_tokens,
+        }
+        # The library passes over the weights of layers without this setting.
+        if self.plain_kernel.model.config.output_hidden_states:
+            features["all_layer_embeddings"] = [state.float().cpu() for state in states]
+        return features
 
 
 def open_library_encoder(
