@@ -8,7 +8,7 @@ out.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from pathlib import Path
@@ -40,26 +40,11 @@ class PromptedConfig(TransformerConfig):
     Examples:
         >>> from harness.encoders.native import PromptedConfig
         >>> e5 = PromptedConfig("e5", "intfloat/e5-small", prompts=(("sts", "query: "),))
-        >>> e5.with_prompts_of_folder({"passage": "passage: "})["sts"]
+        >>> dict(e5.prompts)["sts"]
         'query: '
     """
 
     prompts: tuple[tuple[str, str], ...] = field(kw_only=True)
-
-    def with_prompts_of_folder(
-        self, folder_prompts: Mapping[str, str]
-    ) -> dict[str, str]:
-        """All prompts by name: the folder's and these.
-
-        Raises UsageError for a name that the folder has with another text.
-        """
-        for name, text in self.prompts:
-            if folder_prompts.get(name, text) != text:
-                raise UsageError(
-                    f"{self.name}.native:{name}: wanted the prompt {text!r}, found "
-                    f"{folder_prompts[name]!r} in the folder; give the registered one another name"
-                )
-        return {**folder_prompts, **dict(self.prompts)}
 
 
 @dataclass(frozen=True)
@@ -139,12 +124,20 @@ class NativeConfig:
         return replace(under_modules(transformer, modules, prompt), key=key)
 
     def modules(self, path: Path) -> Modules:
-        """The folder's modules, with the encoder's own prompts among the folder's."""
+        """The folder's modules, with the encoder's own prompts among the folder's.
+
+        Raises UsageError for a prompt whose name has another text in the folder.
+        """
         modules = read_modules(self.name, path)
-        if isinstance(self.of, PromptedConfig):
-            prompts = self.of.with_prompts_of_folder(modules.prompts)
-            return replace(modules, prompts=prompts)
-        return modules
+        prompts = dict(modules.prompts)
+        own_prompts = self.of.prompts if isinstance(self.of, PromptedConfig) else ()
+        for name, text in own_prompts:
+            if prompts.setdefault(name, text) != text:
+                raise UsageError(
+                    f"{self.name}.native:{name}: wanted the prompt {text!r}, found "
+                    f"{prompts[name]!r} in the folder; give the registered one another name"
+                )
+        return replace(modules, prompts=prompts)
 
     def _transformer(self) -> TransformerConfig:
         """The encoder, which must be a transformer for the modules of the folder."""

@@ -10,7 +10,6 @@ from tolerances import ROUNDING, relative_gap
 
 from baselines.cove import COVE
 from harness.core.errors import AssetMissing, DataError, UsageError
-from harness.encoders.bilm import character_ids
 from harness.encoders.cove import CoveConfig
 from harness.encoders.elmo import ElmoConfig
 from harness.encoders.recurrent import BATCH_WORDS
@@ -172,31 +171,14 @@ def test_elmos_options_are_obeyed(lstm, cnn, wanted, tmp_path):
     assert relative_gap(found, elmo_means(TEXTS[0])) > 1e-3
 
 
-def test_a_state_is_kept_for_no_other_text(elmo):
-    """AllenNLP goes on from the states of the batch before; the docs say that this does not."""
-    alone = [elmo.encode([text]).mean[0] for text in TEXTS]
-    again = elmo.encode(TEXTS[::-1]).mean[::-1]
-    for one, other in zip(alone, again, strict=True):
-        assert relative_gap(one, other) <= ROUNDING
-
-
-def test_a_word_is_its_first_48_bytes_between_its_boundaries():
-    assert character_ids("é", 50) == [258, 195, 169, 259] + [260] * 46
-    assert character_ids("é" * 30, 50) == [258, *[195, 169] * 24, 259]
-    assert character_ids("</S>", 50)[:3] == [258, 257, 259]
-
-
 def test_a_mixture_is_that_of_the_softmax_times_gamma(elmo):
     encoding, poolings = elmo.encode(TEXTS), load_registry().poolings
     s, gamma = np.array([0.2, 1, -3]), 0.5
     weights = gamma * np.exp(s) / np.exp(s).sum()
     mixed = poolings["mix"].with_argument("0.2_1_-3_g0.5")(encoding)
-    np.testing.assert_allclose(
-        mixed, np.einsum("l,nld->nd", weights, encoding.mean), rtol=1e-6, atol=1e-7
-    )
-    np.testing.assert_allclose(
-        poolings["mix"](encoding), encoding.mean.mean(axis=1), rtol=1e-6, atol=1e-7
-    )
+    assert relative_gap(mixed, np.tensordot(encoding.mean, weights, (1, 0))) <= ROUNDING
+    plain = poolings["mix"](encoding)
+    assert relative_gap(plain, encoding.mean.mean(axis=1)) <= ROUNDING
     first = poolings["layer"].with_argument("1")(encoding)
     np.testing.assert_array_equal(first, encoding.mean[:, 1])
     np.testing.assert_array_equal(poolings["mean"](encoding), encoding.mean[:, 2])
@@ -237,14 +219,10 @@ def test_files_that_do_not_belong_together_are_refused(change, message, tmp_path
     assert "\n" not in str(error.value)
 
 
-def test_a_damaged_file_a_second_model_and_an_empty_folder_are_refused(tmp_path):
+def test_a_folder_has_one_model_and_is_known_by_its_names(tmp_path):
     folder = write_elmo(tmp_path / "elmo")
-    assert config_for("mine", "elmo", folder) == ElmoConfig(
-        "mine", trained_on="not stated"
-    )
-    (folder / "tiny_weights.hdf5").write_bytes(b"HDF")
-    with pytest.raises(DataError, match="wanted the options and weights of an ELMo"):
-        ELMO.load(folder, tmp_path)
+    config = config_for("mine", "elmo", folder)
+    assert config == ElmoConfig("mine", trained_on="not stated")
     (folder / "more_options.json").write_text("{}")
     with pytest.raises(DataError, match=r"wanted one file .* found 2"):
         ELMO.identify(folder)

@@ -8,18 +8,7 @@ import numpy as np
 import pytest
 from model2vec import StaticModel
 from safetensors.numpy import save_file
-from subword_tables import (
-    PLAIN,
-    SHARED,
-    VARIANTS,
-    VECTORS,
-    byte_pairs,
-    made,
-    padded,
-    variant,
-    word_piece,
-    written,
-)
+from subword_tables import SHARED, VARIANTS, VECTORS, byte_pairs, made, variant
 from tolerances import relative_gap
 
 from harness.core.errors import DataError
@@ -29,14 +18,11 @@ from harness.resolve import config_for
 
 TEXTS = (
     "The cats sat on the mat.",
-    "the dog",
     "zebra",  # unknown, and nothing else
     "",
-    "   ",
     "unknown zebra cat",
     "zebra zebra zebra zebra cat dog",  # whose known pieces are behind the unknown ones
     "cat " * 600,  # cut by letters, then by pieces
-    "the the the dog dog",
     "東京 Ünknown, the cats' [UNK] [PAD] <unk> mat",
 )
 EQUAL = 1e-6
@@ -49,17 +35,15 @@ def loaded(folder: Path, **change):
 @pytest.mark.parametrize("name", VARIANTS)
 def test_its_vectors_are_the_packages_own(tmp_path, name):
     folder = variant(tmp_path / "m", name)
-    package, ours = StaticModel.from_pretrained(folder), loaded(folder)
-    encoding = ours.encode(TEXTS)
-    assert relative_gap(encoding.mean[:, 0], package.encode(TEXTS)) <= EQUAL
+    encoding = loaded(folder).encode(TEXTS)
+    wanted = StaticModel.from_pretrained(folder).encode(TEXTS)
+    assert relative_gap(encoding.mean[:, 0], wanted) <= EQUAL
     assert (encoding.layers, encoding.depth, encoding.cls) == ((0,), 0, None)
-    for row, text in enumerate(TEXTS):
-        [alone] = ours.encode([text]).mean
-        np.testing.assert_array_equal(alone, encoding.mean[row])
-        assert relative_gap(alone[0], package.encode(text)) <= EQUAL
+    assert isinstance(config_for("m", str(folder), folder), SubwordConfig)
+    assert default_pooling(folder) == "mean"
 
 
-@pytest.mark.parametrize("length", [1, 2, 7])
+@pytest.mark.parametrize("length", [1, 7])
 def test_a_maximum_length_in_the_name_is_the_packages(tmp_path, length):
     folder = variant(tmp_path / "m", "a maximum length")
     found = loaded(folder, max_length=length).encode(TEXTS)
@@ -71,37 +55,23 @@ def test_a_maximum_length_in_the_name_is_the_packages(tmp_path, length):
 
 
 def test_a_text_counts_its_pieces_and_those_that_have_a_vector(tmp_path):
-    tokens = (
-        loaded(padded_folder(tmp_path))
-        .encode(["unknown zebra cat", "", "the dog"])
-        .tokens
-    )
+    encoder = loaded(made(tmp_path / "m"))
+    tokens = encoder.encode(["unknown zebra cat", "", "the dog"]).tokens
     assert tokens.tolist() == [[4, 3], [0, 0], [2, 2]]
-
-
-def padded_folder(tmp_path):
-    return written(tmp_path / "m", padded(word_piece(), length=9), PLAIN, {})
-
-
-@pytest.mark.parametrize("name", ["word piece", "no model type", "another model type"])
-def test_a_folder_is_known_by_its_table(tmp_path, name):
-    folder = variant(tmp_path / "m", name)
-    assert isinstance(config_for("m", str(folder), folder), SubwordConfig)
-    assert default_pooling(folder) == "mean"
 
 
 def test_everything_that_changes_a_vector_changes_the_key(tmp_path):
     folder = made(tmp_path / "m")
-    keys = [SubwordConfig("m2v").identify(folder).key]
-    keys += [SubwordConfig("m2v", max_length=9).identify(folder).key]
-    keys += [SubwordConfig("m2v").identify(made(tmp_path / "u", unit=True)).key]
-    keys += [SubwordConfig("m2v").identify(made(tmp_path / "s", shared=True)).key]
-    keys += [
-        SubwordConfig("m2v").identify(variant(tmp_path / "l", "a maximum length")).key
-    ]
+
+    def key(folder, **change):
+        return SubwordConfig("m2v", **change).identify(folder).key
+
+    keys = [key(folder), key(folder, max_length=9)]
+    keys.append(key(made(tmp_path / "u", unit=True)))
+    keys.append(key(made(tmp_path / "s", shared=True)))
     tokens = (folder / "tokenizer.json").read_text()
     (folder / "tokenizer.json").write_text(tokens.replace("true", "false", 1))
-    keys += [SubwordConfig("m2v").identify(folder).key]
+    keys.append(key(folder))
     assert len(set(keys)) == len(keys)
     assert SubwordConfig("other").identify(folder).key == keys[-1]
 
@@ -110,14 +80,14 @@ def with_tensors(**tensors):
     return lambda folder: save_file(tensors, folder / "model.safetensors")
 
 
-def with_config(**settings):
-    text = json.dumps({"model_type": "model2vec", **settings})
-    return lambda folder: (folder / "config.json").write_text(text)
-
-
 def with_dropout(folder):
     tokenizer = byte_pairs(dropout=0.1)
     (folder / "tokenizer.json").write_text(tokenizer.to_str())
+
+
+def with_length(folder):
+    settings = {"model_type": "model2vec", "max_length": "512"}
+    (folder / "config.json").write_text(json.dumps(settings))
 
 
 @pytest.mark.parametrize(
@@ -129,7 +99,7 @@ def with_dropout(folder):
         (with_tensors(embeddings=VECTORS * np.inf), "finite"),
         (with_tensors(**SHARED | {"weights": SHARED["weights"][:4]}), "out of bounds"),
         (with_dropout, "dropout = 0.1 .* at random"),
-        (with_config(max_length="512"), "max_length = '512'"),
+        (with_length, "max_length = '512'"),
     ],
 )
 def test_a_faulty_folder_never_yields_a_vector(tmp_path, spoil, complaint):

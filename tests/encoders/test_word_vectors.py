@@ -67,7 +67,6 @@ def encoder(folder, tokeniser=AS_WRITTEN):
             f"{len(WORDS)} {VECTORS.shape[1]}\n{LINES}".replace("\n", " \n").encode(),
         ),
         ("v.txt.gz", gzip.compress(LINES.encode())),
-        ("v.npz", npz_bytes(words=np.array(WORDS), vectors=VECTORS)),
         ("v.npz", npz_bytes(words=[word.encode() for word in WORDS], vectors=VECTORS)),
     ],
 )
@@ -133,26 +132,17 @@ DAMAGED = [
     # A line does not agree with the first one, or with the header.
     ("v.txt", b"a 1 2\nb 1\n", rf"v.txt:2: {LINE} 'b 1"),
     ("v.txt", b"a 1 2\nb 1 2\nc 1 2 3\n", rf"v.txt:3: {LINE} 'c 1 2 3"),
-    ("v.txt", b"2 1\na 1 2\nb 1 2\n", r"v.txt:2: wanted a word"),
     ("v.txt", b"2 2\na 1 2\n", r"v.txt:1: wanted 2 words, found 1"),
     ("v.txt", b"a 0,5 2\n", rf"v.txt:1: {LINE}"),
     # Something else than one blank is behind the word, or another column before it.
     ("v.txt", b"a\t1 2\nb\t1 2\n", r"v.txt:1: wanted a word"),
     ("v.txt", b"a,1 2\nb,1 2\n", f"{NO_WORDS} 'a,1'"),
-    ("v.txt", b"2 2\n0 a 1 2\n1 b 1 2\n", f"{NO_WORDS} '0 a'"),
     ("v.txt", b"0.1 0.2\n-0.3 4e-2\n", f"{NO_WORDS} '0.1'"),
-    ("v.npz", npz_bytes(words=["0", "1"], vectors=EYE), f"{NO_WORDS} '0'"),
     # Binary files, and text in another encoding than UTF-8.
     ("v.vec", b"2 2\n" + BINARY_ROWS, UTF_8),
     ("v.txt", LINES.encode("utf-16"), UTF_8),
     # Numbers that are none, and tables that are no tables.
     ("v.txt", b"a 1 nan\n", "wanted finite numbers, found others in the vector of 'a'"),
-    ("v.npz", npz_bytes(words=["a"], vectors=np.full((1, 2), 1e300)), "wanted finite"),
-    (
-        "v.npz",
-        npz_bytes(words=["a"], vectors=1j * EYE[:1]),
-        "TypeError: vectors of complex",
-    ),
     (
         "v.npz",
         npz_bytes(words=WORDS, vectors=VECTORS[:2]),
@@ -194,8 +184,6 @@ def test_nothing_is_unpickled(tmp_path):
     [
         (AS_WRITTEN, "The cat. the", ["The", "the"]),
         (Tokeniser("whitespace", "lower"), "The CAT. the", ["the", "the"]),
-        (Tokeniser("whitespace", "fallback"), "The CAT the", ["The", "cat", "the"]),
-        (Tokeniser("whitespace", "keep", strip=True), "(cat), Cat!", ["cat"]),
         (Tokeniser("whitespace", "fallback", strip=True), "(Cat),", ["cat"]),
         (Tokeniser("words", "keep"), "cat,the don't café.", ["cat", "the", "café"]),
         (
@@ -253,9 +241,7 @@ def test_the_preset_is_sentence_transformers_average(tmp_path):
     embeddings = WordEmbeddings(WhitespaceTokenizer(words), vectors)
     model = SentenceTransformer(modules=[embeddings, Pooling(8, "mean")], device="cpu")
     assert relative_gap(ours, model.encode(texts, show_progress_bar=False)) <= ROUNDING
-    assert (
-        np.abs(ours).sum(1) == 0
-    ).any()  # texts of nothing but stop words are among them
+    assert (np.abs(ours).sum(1) == 0).any()  # texts of stop words alone are among them
 
 
 # The mean, and what it is the mean of
