@@ -163,18 +163,15 @@ class EncoderCache:
             texts_of_shard[shard_index] += 1
         seconds = 0.0
         distinct_facts = set()  # as JSON
-        distinct_versions = set()  # as JSON
+        versions: dict[str, set[str]] = {}
         for shard_index, count in sorted(texts_of_shard.items()):
             shard = self.shards[shard_index]
             shard_rows = shard.tensors[KEYS_TENSOR]["shape"][0]
             seconds += count * (float(shard.metadata["seconds"]) / max(1, shard_rows))
-            distinct_versions.add(shard.metadata["versions"])
+            for library, version in parse_json(shard.metadata["versions"]).items():
+                versions.setdefault(library, set()).add(str(version))
             if "how" in shard.metadata:
                 distinct_facts.add(shard.metadata["how"])
-        versions: dict[str, set[str]] = {}
-        for versions_json in distinct_versions:
-            for library, version in parse_json(versions_json).items():
-                versions.setdefault(library, set()).add(str(version))
         return EncodingCost(
             sentences=texts_of_shard.total(),
             seconds=seconds,

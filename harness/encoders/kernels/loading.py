@@ -28,6 +28,7 @@ from harness.core.errors import DataError
 from harness.encoders.architectures import REFUSED_ARCHITECTURES, WITHOUT_PADDING
 from harness.encoders.checkpoint import CONFIG_FILE, maximum_length
 from harness.encoders.config import GOLDEN_SENTENCE
+from harness.encoders.kernels.choose import relative_gap
 from harness.encoders.kernels.padded import PaddedKernel
 from harness.encoders.kernels.tokenizing import (
     PROBE_WORDS,
@@ -274,7 +275,7 @@ def _summary_position(
         states, _, _ = kernel.states([ids])
         last_of_prefix.append(states[-1][0, len(prefix) - 1].numpy())
     in_text, alone = last_of_prefix
-    is_causal = _gap(in_text, alone) <= LARGEST_ROUNDING
+    is_causal = relative_gap(in_text, alone) <= LARGEST_ROUNDING
     if golden_ids[0] == cls_id and not is_causal:
         return 0
     return -1 if is_causal or golden_ids[-1] == cls_id else None
@@ -286,14 +287,9 @@ def _sees_padding(kernel: PaddedKernel, ids: Sequence[int]) -> bool:
     unpadded: Float32[np.ndarray, "L D"] = kernel([prefix]).mean[0]
     padded: Float32[np.ndarray, "L D"] = kernel([ids, prefix]).mean[1]
     # `not <=`, so that a gap that is no number counts as an effect.
-    return not _gap(unpadded, padded) <= LEAST_EFFECT
+    return not relative_gap(unpadded, padded) <= LEAST_EFFECT
 
 
 def _prefix(ids: Sequence[int]) -> Sequence[int]:
     """The first half of a sentence's tokens, at least one."""
     return ids[: max(1, len(ids) // 2)]
-
-
-def _gap(x: Float32[np.ndarray, "..."], y: Float32[np.ndarray, "..."]) -> float:
-    """The largest difference of two arrays, as a share of the largest coordinate or of 1."""
-    return float(np.abs(x - y).max() / max(1.0, np.abs(x).max()))
