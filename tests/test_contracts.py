@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from harness.contracts import laws
-from harness.contracts.laws import ADVISED, POST_LAWS, BrokenLaw, Case, cases
+from harness.contracts.laws import POST_LAWS, BrokenLaw, Case, cases
 from harness.core.errors import ScoreError
 from harness.core.metrics import Metric
 from harness.core.types import Task
@@ -120,7 +120,6 @@ BROKEN = [
     (drawing, laws.draws_nothing_if_deterministic),
     (through_the_batch, laws.maps_each_row_by_itself),
     (first_row, laws.fits_moments_as_rows),
-    (through_the_batch, laws.fits_moments_as_rows),
     (amplifying, laws.amplifies_no_rounding_noise),
 ]
 
@@ -131,11 +130,6 @@ def broken_by(law, *things):
     line = str(failure.value)
     assert "\n" not in line
     return line
-
-
-@pytest.mark.parametrize("law", [*POST_LAWS, *ADVISED, laws.fits_moments_as_rows])
-def test_a_sound_post_processor_keeps_the_law(law):
-    law(Centring())
 
 
 @pytest.mark.filterwarnings("ignore:divide by zero", "ignore:invalid value")
@@ -151,30 +145,18 @@ def test_a_configuration_that_is_not_frozen_breaks_the_law():
     assert "that fault can be set" in broken_by(laws.is_frozen, Unfrozen())
 
 
-@dataclass(frozen=True)
-class Quantising(Centring):
-    """Rounds each coordinate to a tenth."""
-
-    from_moments = False
-
-    def fit(self, x, rng):
-        return lambda rows: np.round(rows.astype(np.float64), 1)
+def quantising(affine, x, rng):
+    return lambda rows: np.round(rows.astype(np.float64), 1)
 
 
-@dataclass(frozen=True)
-class SignedRoot(Centring):
-    """The signed root of each coordinate, in float32."""
-
-    from_moments = False
-
-    def fit(self, x, rng):
-        return lambda rows: np.sign(rows) * np.sqrt(np.abs(rows))
+def signed_root(affine, x, rng):
+    return lambda rows: np.sign(rows) * np.sqrt(np.abs(rows))
 
 
-@pytest.mark.parametrize("post", [Quantising(), SignedRoot()])
-def test_a_post_processor_that_quantises_or_takes_a_root_is_legitimate(post):
+@pytest.mark.parametrize("make", [quantising, signed_root])
+def test_a_post_processor_that_quantises_or_takes_a_root_is_legitimate(make):
     for law in POST_LAWS:
-        law(post)
+        law(Centring(make))
 
 
 @dataclass(frozen=True)

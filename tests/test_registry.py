@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 import baselines
 from harness.core.errors import HarnessError, UsageError
-from harness.core.interfaces import Trained
 from harness.registry import TARGETS, collected, load_registry
 from harness.results.records import Cell
 from harness.results.store import Store
@@ -53,16 +52,6 @@ def test_any_composition_reads_back_as_it_is_written(text):
     assert FOUND.parse(method.id) == method
 
 
-@given(CALIBRATED)
-def test_a_composition_keeps_the_written_order_and_corpus(text):
-    calibrated, _, corpus = text.partition("@")
-    method = FOUND.parse(text)
-    assert [post.name for post in method.post] == calibrated.split("+")[1:]
-    assert method.fit_on == corpus
-    assert method.transductive == (corpus in ("target", "target-splits"))
-    assert method.seeded == isinstance(method.encoder.source, Trained)
-
-
 def test_registered_methods_have_their_own_identity_and_their_own_file_whatever_the_case():
     methods = FOUND.methods.values()
     assert len({method.identity for method in methods}) == len(methods)
@@ -73,31 +62,21 @@ def test_registered_methods_have_their_own_identity_and_their_own_file_whatever_
 # --- selections ----------------------------------------------------------------------------------
 
 
-def test_a_glob_selects_registered_methods_in_order_and_once():
-    chosen = FOUND.select_methods(
-        ["minilm.mean", "minilm.mean*", "minilm.mean+sn@target"]
-    )
-    ids = [method.id for method in chosen]
-    assert ids[0] == "minilm.mean"
-    assert len(set(ids)) == len(ids)
-    assert set(ids) == {
-        name for name in FOUND.methods if name.startswith("minilm.mean")
-    }
-
-
-def test_an_id_may_be_any_composition_a_glob_only_a_registered_one():
+def test_methods_are_selected_by_glob_or_by_any_id_in_order_and_once():
     composed = "minilm.last2+whitening:7+sn@target"
     assert composed not in FOUND.methods
-    assert [m.id for m in FOUND.select_methods([composed])] == [composed]
+    chosen = FOUND.select_methods([composed, "minilm.mean", "minilm.mean*"])
+    ids = [method.id for method in chosen]
+    assert ids[:2] == [composed, "minilm.mean"]
+    globbed = {name for name in FOUND.methods if name.startswith("minilm.mean")}
+    assert sorted(ids) == sorted({composed, *globbed})
     with pytest.raises(UsageError, match="matches no registered method"):
         FOUND.select_methods(["minilm.last2+whitening:7+*"])
 
 
 def test_tasks_are_selected_by_name_and_by_glob():
-    assert [t.name for t in FOUND.select_tasks(["sts12", "sts1[0-9]"])][:2] == [
-        "sts12",
-        "sts13",
-    ]
+    tasks = FOUND.select_tasks(["sts12", "sts1[0-9]"])
+    assert [task.name for task in tasks][:2] == ["sts12", "sts13"]
     with pytest.raises(UsageError, match="unknown task 'sts-c': did you mean sts-b"):
         FOUND.select_tasks(["sts-c"])
     with pytest.raises(UsageError, match="matches no task"):
@@ -108,17 +87,13 @@ def test_tasks_are_selected_by_name_and_by_glob():
 
 
 def test_an_encoder_given_by_hand_is_known_to_the_new_registry_alone():
-    mine = replace(FOUND.encoders["minilm"], name="mine")
-    grown = FOUND.with_encoders([mine])
+    minilm = FOUND.encoders["minilm"]
+    mine, other = replace(minilm, name="mine"), replace(minilm, repo="someone/else")
+    grown = FOUND.with_encoders([mine, other])
     assert grown.parse("mine:32.cls").id == "mine:32.cls"
+    assert grown.encoders["minilm"] == minilm  # a registered name keeps its meaning
     with pytest.raises(UsageError, match="unknown encoder 'mine'"):
         FOUND.parse("mine.cls")
-
-
-def test_a_registered_name_keeps_its_meaning():
-    other = replace(FOUND.encoders["minilm"], repo="someone/else")
-    grown = FOUND.with_encoders([other])
-    assert grown.encoders["minilm"] == FOUND.encoders["minilm"]
 
 
 # --- files ---------------------------------------------------------------------------------------

@@ -4,7 +4,6 @@ import json
 import subprocess
 import sys
 
-import numpy as np
 import processes
 import pytest
 from processes import ROOT
@@ -15,7 +14,6 @@ from harness.core.metrics import metrics
 from harness.core.provenance import PLUGINS, plugins_of
 from harness.data import places
 from harness.data.places import Places, packaged
-from harness.encoders.vector_files import write_vectors
 from harness.plugins import import_plugins, plugins_in_use
 from harness.registry import load_registry
 
@@ -27,18 +25,23 @@ MEASURED = {
 }
 
 
+def forget():
+    """Forget the plug-ins that are loaded, as a new process would not know them."""
+    PLUGINS.clear()
+    for name in [*sys.modules]:
+        if name.startswith(("harness_plugins.", "my_package")):
+            del sys.modules[name]
+
+
 @pytest.fixture(autouse=True)
 def without_loaded_plugins():
     """What a test loads is gone behind it."""
-    kept = dict(PLUGINS), dict(places.PLUGIN_ASSETS), dict(metrics())
+    kept = dict(places.PLUGIN_ASSETS), dict(metrics())
     yield
-    for held, before in zip(
-        (PLUGINS, places.PLUGIN_ASSETS, metrics()), kept, strict=True
-    ):
+    forget()
+    for held, before in zip((places.PLUGIN_ASSETS, metrics()), kept, strict=True):
         held.clear()
         held.update(before)
-    for name in [name for name in sys.modules if name.startswith("harness_plugins.")]:
-        del sys.modules[name]
 
 
 @pytest.fixture
@@ -76,16 +79,12 @@ def test_what_new_writes_runs_at_once_and_its_records_name_it(
 
 
 def test_what_new_writes_keeps_every_law_and_tells_them_one_by_one(new_plugin_file):
-    files = [str(new_plugin_file(kind, f"my{kind}")) for kind in KINDS]
     plugin = processes.pytest_options("harness.contracts.pytest_plugin")
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *plugin]
-    options = [
-        "--harness-contracts",
-        *(word for file in files for word in ("--plugin", file)),
-    ]
-    done = subprocess.run(
-        [*command, *options], capture_output=True, text=True, check=False
-    )
+    command.append("--harness-contracts")
+    for kind in KINDS:
+        command += ["--plugin", str(new_plugin_file(kind, f"my{kind}"))]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert int(done.stdout.split(" passed")[0].split()[-1]) > 15
 
@@ -106,18 +105,16 @@ def test_a_file_that_is_there_or_a_name_that_is_none_is_not_written(
     assert file.read_text() == before
 
 
-@pytest.mark.parametrize("name", ["pairs", "places"])
 def test_a_name_of_what_a_template_imports_gives_a_file_that_runs(
-    call, new_plugin_file, name
+    call, new_plugin_file
 ):
-    file = new_plugin_file("task", name)
-    done = call(f"run --plugin {file} -m glove-mini.mean -t {name}")
+    file = new_plugin_file("task", "pairs")
+    done = call(f"run --plugin {file} -m glove-mini.mean -t pairs")
     assert done.status == 0, done.err
 
 
 def test_an_environment_names_plug_ins(call, new_plugin_file, monkeypatch):
-    file = new_plugin_file("method")
-    monkeypatch.setenv("HARNESS_PLUGINS", str(file))
+    monkeypatch.setenv("HARNESS_PLUGINS", str(new_plugin_file("method")))
     [row] = json.loads(call("list plugins --json").out)
     found = row["plug-in"], row["posts"], row["methods"]
     assert found == ("mine", "mine", "bert-mini.mean+mine@target")
@@ -132,19 +129,8 @@ def test_a_process_that_cannot_load_it_says_so(new_plugin_file):
     )
     file.write_text(file.read_text() + ending)
     methods = ["glove-mini.mean+mine@target", "glove-mini.mean", "bert-mini.mean"]
-    words = (
-        "run",
-        "--plugin",
-        str(file),
-        "-m",
-        *methods,
-        "-t",
-        "mini-sts",
-        "-j",
-        "2",
-        "-q",
-    )
-    done = processes.run(*words, cwd=file.parent)
+    chosen = ("-m", *methods, "-t", "mini-sts", "-j", "2", "-q")
+    done = processes.run("run", "--plugin", str(file), *chosen, cwd=file.parent)
     assert done.status == 2
     assert done.err == f"harness: {file}: cannot be imported: SystemExit: 0\n"
 
@@ -155,36 +141,28 @@ def test_a_process_that_cannot_load_it_says_so(new_plugin_file):
 @pytest.fixture
 def installed(monkeypatch, tmp_path):
     """A distribution that declares the entry point, on the path of this process."""
-    package = tmp_path / "site" / "my_package"
+    site = tmp_path / "site"
+    package, info = site / "my_package", site / "my_package-1.2.dist-info"
     package.mkdir(parents=True)
-    (package / "__init__.py").touch()
-    template = ROOT / "examples/plugins/templates/method.py"
-    (package / "methods.py").write_text(
-        template.read_text().replace('"mine"', '"theirs"')
-    )
-    text = (package / "methods.py").read_text().replace("+mine@", "+theirs@")
-    (package / "methods.py").write_text(text)
-    info = tmp_path / "site" / "my_package-1.2.dist-info"
     info.mkdir()
+    text = (ROOT / "examples/plugins/templates/method.py").read_text()
+    text = text.replace('"mine"', '"theirs"').replace("+mine@", "+theirs@")
+    (package / "__init__.py").touch()
+    (package / "methods.py").write_text(text)
     (info / "METADATA").write_text(
         "Metadata-Version: 2.1\nName: my-package\nVersion: 1.2\n"
     )
     (info / "entry_points.txt").write_text(
         "[sentence_embedding_harness]\ntheirs = my_package.methods\n"
     )
-    monkeypatch.syspath_prepend(tmp_path / "site")
-    yield package
-    for name in [name for name in sys.modules if name.startswith("my_package")]:
-        del sys.modules[name]
+    monkeypatch.syspath_prepend(site)
+    return package
 
 
 def test_an_installed_distribution_is_found_by_itself(installed, call, tmp_path):
     [row] = json.loads(call("list plugins --json").out)
-    assert (row["plug-in"], row["from"], row["version"]) == (
-        "theirs",
-        "my-package 1.2",
-        "1.2",
-    )
+    found = row["plug-in"], row["from"], row["version"]
+    assert found == ("theirs", "my-package 1.2", "1.2")
     assert call("run -m glove-mini.mean+theirs@target -t mini-sts").status == 0
     assert record_of(tmp_path / "runs")["facts"]["plugins"] == {"theirs": "1.2"}
 
@@ -215,20 +193,14 @@ def test_a_broken_distribution_is_named_in_one_line(
 def test_what_only_reads_results_imports_none(
     call, new_plugin_file, monkeypatch, tmp_path, installed, few_packaged_results
 ):
-    file = new_plugin_file("method")
-    assert (
-        call(f"run --plugin {file} -m {MEASURED['method'][0]} -t mini-sts").status == 0
-    )
-    PLUGINS.clear()
+    file, (method, task) = new_plugin_file("method"), MEASURED["method"]
+    assert call(f"run --plugin {file} -m {method} -t {task}").status == 0
+    forget()
     tell = "from pathlib import Path\nPath('imported').touch()\n"
     for source in (file, installed / "methods.py"):
         source.write_text(source.read_text() + tell)
-    sys.modules.pop("my_package.methods", None)
-    sys.modules.pop("harness_plugins.mine", None)
     monkeypatch.setenv("HARNESS_PLUGINS", str(file))
-    method = MEASURED["method"][0]
-    shown = call("table --results runs -m", method)
-    assert "mine (not loaded)" in shown.out
+    assert "mine (not loaded)" in call("table --results runs -m", method).out
     assert call("table", "-m", method, "-t", "mini-sts").status == 0
     assert call("report --results runs").status == 0
     assert "By plug-ins, which do not come with the harness: mine" in (
@@ -244,60 +216,27 @@ def test_what_only_reads_results_imports_none(
 def test_a_cell_is_measured_again_after_its_plug_in_has_changed(
     call, new_plugin_file, tmp_path
 ):
-    file = new_plugin_file("method")
-    command = (
-        "run",
-        "--plugin",
-        str(file),
-        "-m",
-        MEASURED["method"][0],
-        "-t",
-        "mini-sts",
-    )
-    call(*command)
-    before = record_of(tmp_path / "runs")["digests"]
-    PLUGINS.clear()
-    sys.modules.pop("harness_plugins.mine")
-    file.write_text(file.read_text() + "\n# changed\n")
-    call(*command)
-    after = record_of(tmp_path / "runs")["digests"]
-    assert {name for name in after if after[name] != before[name]} == {"plugin mine"}
-
-
-def test_the_vectors_of_a_changed_function_are_encoded_anew(new_plugin_file, tmp_path):
-    file, keys = new_plugin_file("encoder"), []
+    file, (method, task) = new_plugin_file("method"), MEASURED["method"]
+    digests = []
     for _ in range(2):
-        load_plugins([file])
-        config = load_registry().encoders["mine"]
-        keys.append(Places(tmp_path).identify(config, file).key)
-        PLUGINS.clear()
-        sys.modules.pop("harness_plugins.mine")
-        file.write_text(
-            file.read_text() + "\n# changed\n"
-        )  # the probes have the same vectors
-    assert keys[0] != keys[1]
+        assert call(f"run --plugin {file} -m {method} -t {task}").status == 0
+        digests.append(record_of(tmp_path / "runs")["digests"])
+        forget()
+        file.write_text(file.read_text() + "\n# changed\n")
+    before, after = digests
+    assert {name for name in after if after[name] != before[name]} == {"plugin mine"}
 
 
 # Code that makes vectors, and is part of their key
 
 
-SCALED = """
-from dataclasses import dataclass, replace
-from pathlib import Path
-from harness import StaticConfig
-from harness.encoders.counted_vectors import CountedConfig
+KEPT = """
+from dataclasses import replace
+from harness import FunctionConfig, StaticConfig
 from harness.encoders.word_tokenizer import Tokeniser
 from harness.registry import load_registry
 
-FACTOR = 1.0
-
-
-@dataclass(frozen=True)
-class Scaled:
-    def __call__(self, vocabulary):
-        return replace(vocabulary, vectors=FACTOR * vocabulary.vectors)
-
-
+METHODS = ()
 class Backwards(Tokeniser):
     def words(self, text):
         return super().words(text[::-1])
@@ -314,51 +253,32 @@ SETTINGS = {"package": BUILT_IN.package, "file": BUILT_IN.file, "licence": "x", 
 PLAIN = StaticConfig("plain", BUILT_IN.tokeniser, **SETTINGS)
 LOADED = Loaded("loaded", BUILT_IN.tokeniser, **SETTINGS)
 TOKENISED = StaticConfig("tokenised", Backwards("words", "lower"), **SETTINGS)
-COUNTED = CountedConfig("counted", file="v.safetensors", counts="counts.txt", maps=(Scaled(),))
-ENCODERS = (PLAIN, LOADED, TOKENISED)
+FUNCTION = FunctionConfig("function", lambda texts: [[1.0 + len(text)] for text in texts])
 """
 
 
-@pytest.fixture
-def keys_of_changed_plugin(tmp_path):
-    """Loads a plug-in of encoders after a change of its text; gives the keys of its encoders."""
-    file = tmp_path / "scaled.py"
-    vectors = tmp_path / "vectors"
-    vectors.mkdir()
-    write_vectors(vectors / "v.safetensors", ("a", "b"), np.eye(2, dtype=np.float32))
-    (vectors / "counts.txt").write_text("a 1\nb 2\n")
-
-    def keys(old="", new=""):
-        PLUGINS.clear()
-        sys.modules.pop("harness_plugins.scaled", None)
-        file.write_text(SCALED.replace(old, new))
-        load_plugins([file])
-        module = sys.modules["harness_plugins.scaled"]
-        configs = module.PLAIN, module.LOADED, module.TOKENISED
-        found = {c.name: Places(tmp_path).identify(c, packaged(c)).key for c in configs}
-        return found | {
-            "counted": Places(tmp_path).identify(module.COUNTED, vectors).key
-        }
-
-    return keys
-
-
-def test_the_code_of_a_plug_in_is_in_the_key_of_each_encoder_that_holds_it(
-    keys_of_changed_plugin, tmp_path
-):
+def test_the_code_of_a_plug_in_is_in_the_key_of_each_encoder_that_holds_it(tmp_path):
     """A configuration that holds none has the key of its files, with and without the plug-in."""
     built_in = load_registry().encoders["glove-mini"]
-    key = built_in.identify(packaged(built_in)).key
-    before, after = (
-        keys_of_changed_plugin(),
-        keys_of_changed_plugin("FACTOR = 1.0", "FACTOR = 2.0"),
-    )
-    assert before["plain"] == after["plain"] == key
-    assert {name for name in before if before[name] != after[name]} == set(before) - {
-        "plain"
+    file, keys = tmp_path / "kept.py", []
+    for text in (KEPT, f"{KEPT}# changed\n"):
+        forget()
+        file.write_text(text)
+        load_plugins([file])
+        module = sys.modules["harness_plugins.kept"]
+        keys.append({})
+        for config in (module.PLAIN, module.LOADED, module.TOKENISED, module.FUNCTION):
+            path = file if config is module.FUNCTION else packaged(built_in)
+            keys[-1][config.name] = Places(tmp_path).identify(config, path).key
+    before, after = keys
+    assert before["plain"] == after["plain"]
+    assert before["plain"] == built_in.identify(packaged(built_in)).key
+    assert {name for name in before if before[name] != after[name]} == {
+        "loaded",
+        "tokenised",
+        "function",
     }
     assert len({*before.values(), *after.values()}) == 7
-    assert Places(tmp_path).identify(built_in, packaged(built_in)).key == key
 
 
 HELD = """
@@ -407,28 +327,25 @@ FOLDER = {
 }
 
 
-@pytest.fixture
-def plugin_folder(tmp_path):
+def test_a_folder_is_a_plug_in_and_every_file_of_it_is_in_its_digest(tmp_path):
     folder = tmp_path / "whole"
     for name, text in FOLDER.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text)
-    return folder
-
-
-def test_a_folder_is_a_plug_in_and_every_file_of_it_is_in_its_digest(plugin_folder):
-    load_plugins([plugin_folder])
+    load_plugins([folder])
     assert sys.modules["harness_plugins.whole"].table() == "one"
     digests = {PLUGINS["whole"].sha256}
     for name in FOLDER:
-        (plugin_folder / name).write_text(FOLDER[name] + "\n# changed\n")
-        digests.add(plugins_in_use([plugin_folder])[0].sha256)
-        (plugin_folder / name).write_text(FOLDER[name])
+        (folder / name).write_text(FOLDER[name] + "\n# changed\n")
+        digests.add(plugins_in_use([folder])[0].sha256)
+        (folder / name).write_text(FOLDER[name])
     assert len(digests) == 1 + len(FOLDER)
-    (plugin_folder / "__pycache__").mkdir()
-    (plugin_folder / "__pycache__" / "methods.pyc").touch()
-    [plugin] = plugins_in_use([plugin_folder])
-    assert plugin == PLUGINS["whole"]
+    (folder / "__pycache__").mkdir(exist_ok=True)
+    (folder / "__pycache__" / "methods.pyc").touch()
+    assert plugins_in_use([folder]) == [PLUGINS["whole"]]
+
+
+# What is refused
 
 
 def test_another_text_than_the_digested_is_refused(new_plugin_file):
@@ -451,26 +368,48 @@ def test_what_is_no_plug_in_is_refused(name, tmp_path):
         load_plugins([place])
 
 
-BROKEN = {  # what is put in the place of what in the template, and words of the refusal
+def test_two_files_of_one_name_are_two_plug_ins(new_plugin_file, tmp_path):
+    one, other = new_plugin_file("method"), tmp_path / "other" / "mine.py"
+    other.parent.mkdir()
+    other.write_text(one.read_text() + "\n")
+    with pytest.raises(UsageError, match="another plug-in is called 'mine': "):
+        load_plugins([one, other])
+
+
+# The template, what is put in the place of what in it, and words of the refusal.
+BROKEN = {
     "imports what is not there": (
-        "from typing import",
-        "import nothing_there\nfrom typing import",
+        "method",
+        {"from typing import": "import nothing_there\nfrom typing import"},
         "cannot be imported: ModuleNotFoundError: No module named",
     ),
     "takes a registered name": (
-        'POSTS = {"mine"',
-        'POSTS = {"whitening"',
+        "method",
+        {'POSTS = {"mine"': 'POSTS = {"whitening"'},
         "post-processor 'whitening'",
     ),
+    "has a list of post-processors": (
+        "method",
+        {'POSTS = {"mine": Mine}': "POSTS = [Mine]"},
+        "cannot be imported: AttributeError: 'list' object has no",
+    ),
     "breaks a law": (
-        "moments = Moments.of(x)",
-        "moments = Moments.of(x); rng.random()",
+        "method",
+        {"moments = Moments.of(x)": "moments = Moments.of(x); rng.random()"},
         "mine: A fit that says that it is deterministic draws no random numbers: found draws",
     ),
-    "has a list of post-processors": (
-        'POSTS = {"mine": Mine}',
-        "POSTS = [Mine]",
-        "cannot be imported: AttributeError: 'list' object has no",
+    "breaks a law, and no method names it": (
+        "method",
+        {
+            "METHODS = (": "METHODS = ()  # (",
+            "moments = Moments.of(x)": "raise ValueError('x')",
+        },
+        "mine: A fitted map gives a finite row",
+    ),
+    "looks at the texts around a text": (
+        "encoder",
+        {"+ 1e-3": "+ len(texts)"},
+        "mine: wanted one vector of a text whatever the texts next",
     ),
 }
 
@@ -479,48 +418,14 @@ BROKEN = {  # what is put in the place of what in the template, and words of the
 def test_a_plug_in_is_refused_in_a_line_with_file_name_and_law(
     call, new_plugin_file, fault
 ):
-    file, (old, new, words) = new_plugin_file("method"), BROKEN[fault]
+    kind, changes, words = BROKEN[fault]
+    file = new_plugin_file(kind)
     text = file.read_text()
-    assert old in text
-    file.write_text(text.replace(old, new, 1))
+    for old, new in changes.items():
+        assert old in text
+        text = text.replace(old, new, 1)
+    file.write_text(text)
     answer = call(f"list plugins --plugin {file}")
     assert (answer.status, answer.out) == (2, "")
     assert f"harness: {file}: " in answer.err
     assert words in answer.err
-
-
-def test_a_post_processor_that_no_method_names_has_to_keep_the_laws(
-    call, new_plugin_file
-):
-    file = new_plugin_file("method")
-    text = file.read_text().replace("METHODS = (", "METHODS = ()  # (")
-    file.write_text(text)
-    assert call(f"list plugins --plugin {file}").status == 0
-    PLUGINS.clear()
-    sys.modules.pop("harness_plugins.mine")
-    file.write_text(text.replace("moments = Moments.of(x)", "raise ValueError('x')"))
-    answer = call(f"list plugins --plugin {file}")
-    assert answer.status == 2
-    assert "mine: A fitted map gives a finite row" in answer.err
-
-
-def test_two_files_of_one_name_are_two_plug_ins(new_plugin_file, tmp_path):
-    one = new_plugin_file("method")
-    other = tmp_path / "other" / "mine.py"
-    other.parent.mkdir()
-    other.write_text(one.read_text() + "\n")
-    with pytest.raises(UsageError, match="another plug-in is called 'mine': "):
-        load_plugins([one, other])
-
-
-def test_rows_of_a_function_that_looks_at_its_neighbours_are_refused(
-    call, new_plugin_file
-):
-    file = new_plugin_file("encoder")
-    text = file.read_text().replace("+ 1e-3", "+ len(texts)")
-    file.write_text(text)
-    answer = call(f"run --plugin {file} -m mine.native -t mini-sts")
-    assert answer.status == 2
-    assert (
-        "mine: wanted one vector of a text whatever the texts next" in answer.complaint
-    )
