@@ -232,11 +232,6 @@ class Resolver:
                 f"{name}: its folder has no {MODULES_FILE}, which says what a model's own pooling "
                 f"is: {name} is {name}.{word} here"
             )
-        if word not in self.registry.poolings:
-            raise UsageError(
-                f"{name}: its own modules are none of the poolings here; name one, as in "
-                f"{name}.mean"
-            )
         return word
 
 

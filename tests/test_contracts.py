@@ -142,7 +142,7 @@ def test_a_broken_post_processor_breaks_the_law(fault, law):
 
 def test_a_configuration_that_is_not_frozen_breaks_the_law():
     assert "found object, which is none" in broken_by(laws.is_frozen, object())
-    assert "that fault can be set" in broken_by(laws.is_frozen, Unfrozen())
+    assert "found one that can be changed" in broken_by(laws.is_frozen, Unfrozen())
 
 
 def quantising(affine, x, rng):

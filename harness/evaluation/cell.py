@@ -31,6 +31,7 @@ from harness.core.metrics.geometry import alignment_uniformity
 from harness.core.pairs import Pairs
 from harness.core.provenance import code_digest, code_of, plugins_of
 from harness.core.types import Method, Record, Task
+from harness.data.places import revision_of
 from harness.data.tasks.loader import CellTexts
 from harness.encoders.cache.encodings import EncodingCost
 from harness.evaluation.embeddings import CachedEncoder, PooledEmbeddings, require_rows
@@ -271,7 +272,6 @@ def record_of(
     measurement: Measurement,
     encoder: CachedEncoder,
     cost: EncodingCost,
-    coverage: float | None,
     fit_seconds: float,
     workers: int,
 ) -> Record:
@@ -284,8 +284,6 @@ def record_of(
         encoder: Its encoder.
         cost: The seconds that encoding the sentences of the cell's task took, in this run
             or an earlier one, and the settings of the encoder then.
-        coverage: The share of the sentences' tokens that have a vector; None for an
-            encoder that does not look tokens up.
         fit_seconds: The seconds that fitting its post-processors took.
         workers: How many processes ran at the same time.
     """
@@ -307,9 +305,9 @@ def record_of(
         "sentences_per_second": cost.rate,
         "peak_memory_mb": _peak_memory_mb(),
         "workers": workers if workers > 1 else None,
-        "coverage": round(coverage, 4) if coverage is not None else None,
+        "coverage": None if cost.coverage is None else round(cost.coverage, 4),
         "plugins": {name: plugin.version for name, plugin in plugins.items()} or None,
-        "revision": encoder.revision,
+        "revision": revision_of(encoder.path),
         "max_length": encoder.identity.max_length,
         "parameters": encoder.identity.parameters,
         "encoding": list(cost.encoder_facts) or None,

@@ -22,7 +22,7 @@ from harness.core.errors import DataError, ScoreError
 from harness.core.interfaces import Encoder, EncoderConfig, Encoding, Identity, Pooling
 from harness.core.provenance import code_of, with_code
 from harness.core.types import Progress
-from harness.data.places import Places, revision_of
+from harness.data.places import Places
 from harness.encoders.cache.encodings import (
     SENTENCE_CHARACTERS,
     SENTENCE_VECTORS,
@@ -151,11 +151,6 @@ class CachedEncoder:
             identity = places.identify(config, path)
         cache = EncoderCache.open(places.cache, identity.key)
         return cls(config, path, identity, places.cache, cache)
-
-    @property
-    def revision(self) -> str | None:
-        """The hub snapshot that its files came from; None for other files."""
-        return revision_of(self.path)
 
     @cached_property
     def loaded(self) -> Encoder:

@@ -256,8 +256,8 @@ class EncoderRun:
         context: What all cells of the run share.
         encoder: The encoder, with its cache.
         texts: The texts of each cell.
-        costs: What encoding the sentences of each task took, and the share of their
-            tokens that has a vector, for the tasks that were measured so far.
+        costs: What encoding the sentences of each task took, for the tasks that were
+            measured so far.
         last_fit: The last fit on a corpus, and its method and seed: the cells of its
             other tasks follow.
     """
@@ -265,7 +265,7 @@ class EncoderRun:
     context: RunContext
     encoder: CachedEncoder
     texts: Mapping[PlannedCell, CellTexts]
-    costs: dict[Task, tuple[EncodingCost, float | None]] = field(default_factory=dict)
+    costs: dict[Task, EncodingCost] = field(default_factory=dict)
     last_fit: tuple[Method, int, FittedTransforms] | None = None
 
     @property
@@ -330,11 +330,10 @@ class EncoderRun:
         context, encoder = self.context, self.encoder
         texts = self.texts[cell]
         if cell.task not in self.costs:
-            sentences = dict.fromkeys(texts.pairs.sentences)
-            cost = encoder.cache.cost(sentences)
-            self.costs[cell.task] = cost, encoder.cache.coverage(sentences)
-        cost, coverage = self.costs[cell.task]
-        require_coverage(_subject(cell), coverage, context.min_coverage)
+            sentences = list(dict.fromkeys(texts.pairs.sentences))
+            self.costs[cell.task] = encoder.cache.cost(sentences)
+        cost = self.costs[cell.task]
+        require_coverage(_subject(cell), cost.coverage, context.min_coverage)
         fitted = self.fitted(cell, pooled)
         measurement = measure(
             cell.task, texts.pairs, pooled, fitted.transforms, texts.labelled
@@ -346,7 +345,6 @@ class EncoderRun:
             measurement,
             encoder,
             cost,
-            coverage,
             fit_seconds=fitted.seconds,
             workers=context.workers,
         )

@@ -6,7 +6,7 @@ from fakes import TOY, FakeConfig, library, method, numbered
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.core.errors import ScoreError, UsageError
+from harness.core.errors import ScoreError
 from harness.core.metrics import cosine, score
 from harness.core.types import Method
 from harness.evaluation.evaluate import Embedder, fit_method
@@ -55,19 +55,6 @@ def test_a_row_depends_on_its_text_alone(texts):
     assert np.array_equal(
         embedder(texts), np.array([whole[t] for t in texts]).reshape(-1, 4)
     )
-
-
-@pytest.mark.parametrize("texts", [None, ()])
-def test_post_processors_without_texts_are_refused_in_one_line(texts, tmp_path):
-    with pytest.raises(
-        UsageError, match=r"^fake\.mean\+centre@target: wanted texts[^\n]*$"
-    ):
-        fit_method(CENTRED, loaded(CENTRED, tmp_path), texts)
-
-
-def test_one_text_is_not_taken_for_a_list_of_letters(tmp_path):
-    with pytest.raises(UsageError, match="put it into a list"):
-        fit_method(PLAIN, loaded(PLAIN, tmp_path))("a sentence")
 
 
 def test_a_vector_that_is_not_finite_is_refused_by_its_text(tmp_path):

@@ -13,8 +13,8 @@ from fakes import (
     FakeEncoder,
     Stretch,
     corpus,
-    library,
     numbered,
+    outcomes_of_run,
     task,
 )
 from hypothesis import given
@@ -32,9 +32,7 @@ from harness.data.tasks.loader import FitCorpus
 from harness.evaluation.embeddings import SHARD, dropout_batch
 from harness.evaluation.evaluate import fit_method
 from harness.evaluation.fit_corpus import FitCorpusSample
-from harness.evaluation.run import RunContext, execute
 from harness.evaluation.select import planned_cells
-from harness.results.store import Store
 from harness.transforms.pooling import CLS, FIRST_LAST, MEAN, Mean
 
 TARGET = tuple(t for split in TOY.splits for t in TOY.load(None, split).sentences)
@@ -102,13 +100,6 @@ class Dropped(Stretch):
         return super().fit(x, rng)
 
 
-def outcomes_of_run(folder, planned, *corpora, overwrite=False):
-    context = RunContext(
-        library(folder, *corpora), Store(folder / "runs"), overwrite=overwrite
-    )
-    return {outcome.cell: outcome for outcome in execute(planned, context)}
-
-
 def fitted(on, *post, config=None, seeds=1):
     """The cells of a method on the task of the fakes."""
     return planned_cells([Method(config or FakeConfig(), MEAN, post, on)], [TOY], seeds)
@@ -131,12 +122,8 @@ def points(outcome):
 # A streamed corpus
 
 CHAINS = {
-    "stretch": (Stretch(),),
-    "centre+stretch": (Centre(), Stretch()),
-    "sn+flow": (SN(), FLOWS["flow"]),
     "stretch+sn": (Stretch(), SN()),
     "sn+natsv+flow+whitening": (SN(), Natsv(1), FLOWS["flow"], Whitening(2)),
-    "whitening:3": (Whitening(3),),
     "sn+natsv-c:1": (SN(), Natsv(1, centred=True)),
 }
 
@@ -340,11 +327,10 @@ def digests_of(folder):
 
 
 @pytest.mark.usefixtures("small_shards")
-@pytest.mark.parametrize("after", [30, 59])
 def test_an_interrupted_pass_goes_on_with_the_block_it_was_in_and_ends_with_the_same_bits(
-    tmp_path, monkeypatch, after
+    tmp_path, monkeypatch
 ):
-    config = NoisyConfig()
+    config, after = NoisyConfig(), 30
     methods = [
         Method(config, pooling, (post,), "far")
         for pooling in (MEAN, CLS)
@@ -373,10 +359,8 @@ def test_an_interrupted_pass_goes_on_with_the_block_it_was_in_and_ends_with_the_
 
 
 BLOCKS = {
-    "moments": (FakeConfig(), (SN(),)),
     "rows": (FakeConfig(), (Stretch(),)),
     "dropout": (NoisyConfig(), (Dropped(),)),
-    "a share": (FakeConfig(), (Half(),)),
 }
 
 
@@ -397,10 +381,8 @@ def test_blocks_of_a_pass_that_are_made_in_any_order_are_merged_into_one_file(
     config.log.clear()
     alone = outcomes_of_run(tmp_path / "alone", planned, FAR)
     once = len(config.log)
-    texts, store = library(tmp_path / "beside", FAR), Store(tmp_path / "runs")
     config.log.clear()
-    made = execute(planned, RunContext(texts, store), 2)
-    beside = {outcome.cell: outcome for outcome in made}
+    beside = outcomes_of_run(tmp_path / "beside", planned, FAR, jobs=2)
     assert len(config.log) == once  # each block by one worker
     assert digests_of(tmp_path / "beside") == digests_of(tmp_path / "alone") != {}
     for cell, outcome in alone.items():

@@ -5,13 +5,20 @@ import signal
 from functools import partial
 
 import pytest
-from fakes import OTHER, TOY, BrokenConfig, Told, corpus, library, method, numbered
+from fakes import (
+    OTHER,
+    TOY,
+    BrokenConfig,
+    Told,
+    corpus,
+    method,
+    numbered,
+    outcomes_of_run,
+)
 
 from harness.core.errors import HarnessError, UsageError
 from harness.evaluation.processes import _client, results_of
-from harness.evaluation.run import RunContext, execute
 from harness.evaluation.select import part_of, planned_cells, units
-from harness.results.store import Store
 
 METHODS = (
     method("mean"),
@@ -22,15 +29,6 @@ METHODS = (
 PLANNED = planned_cells(METHODS, [TOY, OTHER], seeds=2)
 
 
-def outcomes_of_run(folder, jobs, planned=PLANNED, told=None, corpora=()):
-    """The outcomes, by cell."""
-    context = RunContext(
-        library(folder, *corpora), Store(folder / "runs"), told or Told()
-    )
-    made = execute(planned, context, jobs)
-    return {outcome.cell: outcome for outcome in made}
-
-
 def scores(outcomes):
     return {cell: outcome.record.scores for cell, outcome in outcomes.items()}
 
@@ -38,7 +36,7 @@ def scores(outcomes):
 @pytest.fixture(scope="module")
 def scores_of_one_process(tmp_path_factory):
     """The scores of one process."""
-    return scores(outcomes_of_run(tmp_path_factory.mktemp("alone"), 1))
+    return scores(outcomes_of_run(tmp_path_factory.mktemp("alone"), PLANNED))
 
 
 @pytest.fixture(scope="module")
@@ -55,21 +53,22 @@ def scheduler():
 
 def test_two_processes_give_the_records_of_one(tmp_path, scores_of_one_process):
     told = Told()
-    outcomes = outcomes_of_run(tmp_path, 2, told=told)
+    outcomes = outcomes_of_run(tmp_path, PLANNED, told=told, jobs=2)
     assert scores(outcomes) == scores_of_one_process
     assert {outcome.record.facts["workers"] for outcome in outcomes.values()} == {2}
     assert told.phases[-1] == ("scoring", len(PLANNED))
-    again = outcomes_of_run(tmp_path, 2)
+    again = outcomes_of_run(tmp_path, PLANNED, jobs=2)
     assert {outcome.status for outcome in again.values()} == {"done"}
 
 
 def test_a_cluster_gives_the_records_of_one_process(
     tmp_path, scores_of_one_process, scheduler
 ):
-    assert scores(outcomes_of_run(tmp_path, scheduler)) == scores_of_one_process
+    outcomes = outcomes_of_run(tmp_path, PLANNED, jobs=scheduler)
+    assert scores(outcomes) == scores_of_one_process
 
 
-@pytest.mark.parametrize("count", [1, 2, 3, 50])
+@pytest.mark.parametrize("count", [1, 3, 50])
 def test_the_shards_of_a_plan_are_the_whole_with_no_cell_twice(count):
     parts = [part_of(PLANNED, f"{number + 1}/{count}") for number in range(count)]
     assert sorted(map(str, (one.address for part in parts for one in part))) == sorted(
@@ -98,10 +97,8 @@ def test_fits_on_a_corpus_are_measured_beside_each_other_after_one_pass(tmp_path
     ]
     planned = planned_cells(fits, [TOY, OTHER], seeds=2)
     assert len(units(planned)) == 3
-    wanted = outcomes_of_run(tmp_path / "alone", 1, planned, corpora=[stream])
-    beside = outcomes_of_run(
-        tmp_path / "beside", 2, planned, told=told, corpora=[stream]
-    )
+    wanted = outcomes_of_run(tmp_path / "alone", planned, stream)
+    beside = outcomes_of_run(tmp_path / "beside", planned, stream, told=told, jobs=2)
     assert scores(beside) == scores(wanted)
     [(_, sentences), (_, count)] = told.phases
     assert [name for name, _ in told.phases] == ["encoding", "scoring"]
@@ -115,7 +112,7 @@ def test_fits_on_a_corpus_are_measured_beside_each_other_after_one_pass(tmp_path
 def test_what_cannot_be_encoded_is_told_by_its_cells(tmp_path):
     broken = method("mean", encoder=BrokenConfig(weights="broken"))
     planned = planned_cells([*METHODS[:2], broken], [TOY], seeds=1)
-    outcomes = outcomes_of_run(tmp_path, 2, planned).values()
+    outcomes = outcomes_of_run(tmp_path, planned, jobs=2).values()
     assert sorted(outcome.status for outcome in outcomes) == [
         "failed",
         "measured",
@@ -126,12 +123,6 @@ def test_what_cannot_be_encoded_is_told_by_its_cells(tmp_path):
 
 
 # Processes
-
-
-@pytest.mark.parametrize("jobs", [1, 2])
-def test_every_call_is_made(jobs):
-    calls = [partial(abs, number) for number in range(-9, 0)]
-    assert sorted(results_of(calls, jobs)) == [*range(1, 10)]
 
 
 def kill_at_3(number):

@@ -23,11 +23,15 @@ from harness.data.places import Places
 from harness.data.tasks.loader import TaskLoader
 from harness.evaluation.embeddings import NEIGHBOURS as PROBED
 from harness.evaluation.embeddings import PooledEmbeddings
+from harness.evaluation.processes import Jobs
+from harness.evaluation.run import Outcome, RunContext, execute
+from harness.evaluation.select import PlannedCell
 from harness.registry import Registry
 from harness.results.folder import ResultsFolder
 from harness.results.index import Results
 from harness.results.published import Table
-from harness.results.records import SCHEMA
+from harness.results.records import SCHEMA, Cell
+from harness.results.store import Store
 from harness.transforms.affine import Affine, Moments
 from harness.transforms.pooling import POOLINGS
 
@@ -291,7 +295,7 @@ def results_folder(
 def library(
     folder: Path,
     *corpora: Corpus,
-    encoders: Sequence[str] = ("fake",),
+    encoders: Sequence[str] = ("fake", "fine"),
     weights: str = "weights",
 ) -> TaskLoader:
     """Data folder, cache and encoders under one folder; the fake data are there, AWAY's are not."""
@@ -303,6 +307,20 @@ def library(
     here = dict.fromkeys((*encoders, "broken"), folder / weights)
     places = Places(folder / "cache", folder / "data", here)
     return TaskLoader(places, {c.name: c for c in corpora})
+
+
+def outcomes_of_run(
+    folder: Path,
+    planned: Sequence[PlannedCell],
+    *corpora: Corpus,
+    told: Progress | None = None,
+    jobs: Jobs = 1,
+    **options: object,
+) -> dict[Cell, Outcome]:
+    """The outcomes of a run under one folder, by cell; `options` are of its RunContext."""
+    loader, store = library(folder, *corpora), Store(folder / "runs")
+    context = RunContext(loader, store, told or Told(), **options)
+    return {outcome.cell: outcome for outcome in execute(planned, context, jobs)}
 
 
 class Vandal:

@@ -60,12 +60,15 @@ class EncodingCost:
         encoder_facts: The distinct ways in which they were encoded (kernel, device,
             precision); empty where the encoder has one way only.
         versions: For each library the versions that encoded them.
+        coverage: The share of their tokens that has a vector; None for an encoder that
+            does not look tokens up.
     """
 
     sentences: int
     seconds: float
     encoder_facts: tuple[Mapping[str, Any], ...]
     versions: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    coverage: float | None = None
 
     @property
     def rate(self) -> float | None:
@@ -155,7 +158,7 @@ class EncoderCache:
 
     # Costs
 
-    def cost(self, texts: Iterable[str]) -> EncodingCost:
+    def cost(self, texts: Sequence[str]) -> EncodingCost:
         """The cost of encoding these distinct texts: their share of the cost of each shard."""
         texts_of_shard: Counter[int] = Counter()
         for text in texts:
@@ -177,6 +180,7 @@ class EncoderCache:
             seconds=seconds,
             encoder_facts=tuple(map(parse_json, sorted(distinct_facts))),
             versions={name: sorted(numbers) for name, numbers in versions.items()},
+            coverage=self.coverage(texts),
         )
 
     @property
