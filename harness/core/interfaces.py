@@ -19,12 +19,6 @@ from harness.core.hardware import Hardware
 # Sources
 
 
-def fixed_by(**pins: object) -> str:
-    """The names of the pins that have a value, with commas between them, or `unpinned`."""
-    names = [name for name, value in pins.items() if value]
-    return ", ".join(names) or "unpinned"
-
-
 @dataclass(frozen=True)
 class Hub:
     """A model repository on the Hugging Face hub.

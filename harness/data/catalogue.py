@@ -15,12 +15,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from harness.core.interfaces import fixed_by
 from harness.core.toml import read_typed
 
 HUB = "https://huggingface.co"
 GIB = 2**30
 COMMIT = re.compile(r"/[0-9a-f]{40}/")  # in the address of a repository's file
+
+
+def fixed_by(**pins: object) -> str:
+    """The names of the pins that have a value, with commas between them, or `unpinned`."""
+    names = [name for name, value in pins.items() if value]
+    return ", ".join(names) or "unpinned"
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,10 +18,9 @@ from harness.core.interfaces import (
     Source,
     Trained,
     VectorFile,
-    fixed_by,
 )
 from harness.core.provenance import plugins_of, with_code
-from harness.data.catalogue import DATA_ASSETS, Asset
+from harness.data.catalogue import DATA_ASSETS, Asset, fixed_by
 from harness.data.hub import is_complete, snapshot_of
 
 DEFAULT_CACHE = "~/.cache/sentence-embedding-harness"
@@ -126,9 +125,8 @@ class Places:
         asset = asset_named(name)
         if asset.embedded:
             return EMBEDDED_DATA
-        for folder in self._data_folders:
-            if any((folder / place).exists() for place in asset.probe):
-                return folder
+        for folder, _ in self._places_of(asset):
+            return folder
         description = asset.what
         if asset.download_size:
             description += f", about {sized(asset.download_size)}"
@@ -145,11 +143,14 @@ class Places:
         """The file or folder of an asset: the first of its places that exists; None without one."""
         if asset.embedded:
             return EMBEDDED_DATA
+        return next((path for _, path in self._places_of(asset)), None)
+
+    def _places_of(self, asset: Asset) -> Iterator[tuple[Path, Path]]:
+        """The data folders that hold an asset, each with its file or folder there."""
         for folder in self._data_folders:
             for place in asset.probe:
                 if (folder / place).exists():
-                    return folder / place
-        return None
+                    yield folder, folder / place
 
     def has_data(self, asset: str) -> bool:
         """Whether the asset is on this machine."""

@@ -107,7 +107,7 @@ def read_counts(path: Path) -> dict[str, int]:
     """
     counts: dict[str, int] = {}
     with advising(CORRECT_ADVICE):
-        for line_name, line in lines(path, data=path.read_bytes()):
+        for line_name, line in lines(path):
             word, _, count = line.rpartition(" ")
             is_word = word != "" and word == word.strip() and word not in counts
             if not is_word or not count.isdecimal():

@@ -31,12 +31,11 @@ TEXTS = {
 @pytest.mark.parametrize("kind", TEXTS)
 def test_a_sentence_that_is_no_text_is_named(kind):
     text, words = TEXTS[kind]
-    with pytest.raises(DataError, match=f"pair 2, b: wanted a text, {words}"):
-        pairs(b=(B[0], text, B[2]))
-    with pytest.raises(DataError, match=f"pair 1, a: wanted a text, {words}"):
-        pairs(a=(text, *A[1:]), b=())
-    with pytest.raises(DataError, match="pair 2, group: wanted a text, found "):
-        Pairs(A, B, GOLD, ("made up", text, "made up"))
+    columns = {"a": A, "b": B, "group": ("made up",) * 3}
+    for name, column in columns.items():
+        bad = {**columns, name: (column[0], text, column[2])}
+        with pytest.raises(DataError, match=f"pair 2, {name}: wanted a text, {words}"):
+            Pairs(gold=GOLD, **bad)
     with pytest.raises(DataError, match=f"sentence 2: wanted a text, {words}") as error:
         text_digest(["a text", text])
     str(error.value).encode()  # can be printed
@@ -64,26 +63,10 @@ def test_gold_that_is_not_a_number_a_pair_is_refused(kind):
 
 def test_no_two_rows_have_one_digest():
     """Whatever their sentences hold: tabs, line feeds, the text of JSON."""
-    columns = {
-        (("x\ty",), ("z",)),
-        (("x",), ("y\tz",)),
-        (("x\ny",), ("z",)),
-        (("x",), ("y\nz",)),
-        (('["x", "y\\tz"',), ("z",)),
-    }
-    digests = set()
-    for a, b in columns:
-        digests.add(pairs_digest(Pairs(a, b, np.ones(1), ("g",))))
-    assert len(digests) == len(columns)
-    assert pairs_digest(pairs()) == text_digest(
-        f"{a}\t{b}\t{gold!r}\t{group}"
-        for a, b, gold, group in zip(
-            pairs().a, pairs().b, pairs().gold.tolist(), pairs().group, strict=True
-        )
-    )
-
-
-def test_a_sentence_of_two_lines_is_not_two_sentences():
+    rows = [("x\ty", "z"), ("x", "y\tz"), ("x\ny", "z"), ("x", "y\nz")]
+    rows.append(('["x", "y\\tz"', "z"))
+    digests = {pairs_digest(Pairs((a,), (b,), np.ones(1), ("g",))) for a, b in rows}
+    assert len(digests) == len(rows)
     lists = (["a\nb"], ["a", "b"], ["a\n", "b"], ["a", "\nb"], ["3:a\nb"])
     assert len({text_digest(texts) for texts in lists}) == len(lists)
 
@@ -97,33 +80,24 @@ def test_a_column_is_a_list_of_texts(name, texts):
         Pairs(gold=GOLD, **columns)
 
 
-def task(given, graded=(0.0, 5.0), metric="correlation"):
+def task(given, **settings):
+    splits = ("test",)
     return Task(
-        "mine",
-        lambda *_: given,
-        ("test",),
-        ("test",),
-        metric,
-        "none",
-        "raw",
-        None,
-        graded,
+        "mine", lambda *_: given, splits, splits, "auc", "none", "raw", **settings
     )
 
 
 @pytest.mark.parametrize("bad", [5.001, -0.1, 50.0])
 def test_gold_outside_the_declared_scale_is_refused(bad, tmp_path):
-    gold = np.array([4.2, bad, 5.0])
+    wrong, scale = pairs(gold=np.array([4.2, bad, 5.0])), (0.0, 5.0)
     words = rf"mine, split test, pair 2: wanted a score from 0.0 to 5.0, found {bad}"
     with pytest.raises(DataError, match=words):
-        task(pairs(gold=gold)).pairs(tmp_path)
-    assert len(task(pairs()).pairs(tmp_path)) == 3
-    assert len(task(pairs(gold=gold), graded=None, metric="auc").pairs(tmp_path)) == 3
+        task(wrong, graded=scale).pairs(tmp_path)
+    assert len(task(pairs(), graded=scale).pairs(tmp_path)) == 3
+    assert len(task(wrong).pairs(tmp_path)) == 3
 
 
 def test_a_split_without_pairs_is_refused(tmp_path):
-    empty = Pairs((), (), np.zeros(0), ())
-    with pytest.raises(
-        DataError, match="mine, split test: wanted one pair or more, found none"
-    ):
-        task(empty).pairs(tmp_path)
+    words = "mine, split test: wanted one pair or more, found none"
+    with pytest.raises(DataError, match=words):
+        task(Pairs((), (), np.zeros(0), ())).pairs(tmp_path)

@@ -193,47 +193,46 @@ def test_a_gated_model_says_how_to_be_let_in(fetch, hub, monkeypatch):
     assert "Authorization" not in elsewhere
 
 
+def without_commits(hub):
+    hub.repositories["models", "me/pinned"].commits.clear()
+
+
 CHANGES = {
-    "no file": ("plain", lambda h: h.dataset("me/data", {}), "me/data"),
+    "no file": ("plain", lambda hub: hub.dataset("me/data", {})),
+    "no data set": ("plain", lambda hub: hub.repositories.clear()),
     "no model": (
         "pinned",
-        lambda h: h.model("me/pinned", {"README.md": b""}, FIRST),
-        "no model",
+        lambda hub: hub.model("me/pinned", {"README.md": b""}, FIRST),
     ),
-    "no repository": ("pinned", lambda h: h.repositories.clear(), "me/pinned"),
-    "no commit": (
-        "pinned",
-        lambda h: h.repositories["models", "me/pinned"].commits.clear(),
-        "me/pinned",
-    ),
-    "no data set": ("plain", lambda h: h.repositories.clear(), "me/data"),
+    "no repository": ("pinned", lambda hub: hub.repositories.clear()),
+    "no commit": ("pinned", without_commits),
 }
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_what_the_hub_has_not_is_one_line(fetch, hub, change):
-    name, make, hint = CHANGES[change]
+def test_what_the_hub_has_not_is_one_line_with_its_name(fetch, hub, change):
+    name, make = CHANGES[change]
     make(hub)
     status, _, err = fetch(name)
     assert (status, len(err.splitlines())) == (3, 1)
-    assert hint in err
+    assert ("me/data" if name == "plain" else "me/pinned") in err
 
 
 # Data
 def test_data_come_into_their_place_and_are_not_asked_for_again(fetch, hub, tmp_path):
-    assert (
-        fetch("plain", "plein")[0] == 2
-    )  # names are looked at before anything is done
+    assert fetch("plain", "plein")[0] == 2  # names are looked at first
     assert (hub.asked, (tmp_path / "data").exists()) == ([], False)
-    status, out, _ = fetch("plain", "texts", "far", "pinned")
+    names = ("plain", "texts", "far", "pinned")
+    status, out, _ = fetch(*names)
     assert status == 0
     assert out.splitlines()[0].startswith(f"plain: {tmp_path / 'data/plain/plain.csv'}")
     hub.asked.clear()
-    status, out, _ = fetch("plain", "texts", "far", "pinned")
+    status, out, _ = fetch(*names)
     assert (status, out.count(ALREADY_HERE), hub.asked) == (0, 4, [])
-    assert {
+    files = {
         name: content for name, (content, _) in snapshot(tmp_path / "data").items()
-    } == {"plain/plain.csv": CSV, "texts/b.txt": b"one", "far.csv": CSV}
+    }
+    assert files == {"plain/plain.csv": CSV, "texts/b.txt": b"one", "far.csv": CSV}
 
 
 # Without a network
@@ -243,22 +242,16 @@ def test_offline_what_is_here_is_checked_and_the_rest_refused(
 ):
     fetch("plain", "loose")
     hub.asked.clear()
-    monkeypatch.setattr(
-        "socket.create_connection", None
-    )  # nobody may ask for the network
-    if how == "HF_HUB_OFFLINE":
-        monkeypatch.setenv(how, "1")
-    arguments = ["--offline"] if how == "--offline" else []
+    monkeypatch.setattr("socket.create_connection", None)  # nobody may ask for it
+    monkeypatch.setenv("HF_HUB_OFFLINE", "0" if how == "--offline" else "1")
     before = snapshot(tmp_path)
-    status, out, err = fetch("plain", "loose", "far", "pinned", *arguments)
+    names = ("plain", "loose", "far", "pinned")
+    status, out, err = fetch(*names, *([how] if how == "--offline" else []))
     assert status == 3
     assert [line.split(":")[0] for line in out.splitlines()] == ["plain", "loose"]
-    assert err.splitlines() == [
-        f"harness: {name}: {how} is set, so nothing is downloaded"
-        for name in ("far", "pinned")
-    ]
-    assert hub.asked == []
-    assert snapshot(tmp_path) == before
+    refusal = f"{how} is set, so nothing is downloaded"
+    assert err.splitlines() == [f"harness: {n}: {refusal}" for n in ("far", "pinned")]
+    assert (hub.asked, snapshot(tmp_path)) == ([], before)
 
 
 @pytest.mark.parametrize("switch", ["HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"])

@@ -11,6 +11,7 @@ from harness.core.digests import sha256_of
 from harness.core.errors import AssetMissing
 from harness.core.interfaces import Hub, Packaged
 from harness.data.catalogue import BUNDLES, DATA_ASSETS
+from harness.data.fetch import listing
 from harness.data.hub import is_complete, seal, snapshot_of
 from harness.data.places import Places, asset_named, packaged, pinned_by, revision_of
 from harness.encoders.transformer import TransformerConfig
@@ -42,6 +43,29 @@ def test_a_download_is_named_by_full_digests_and_goes_to_its_assets_place():
             assert download.into in part.paths
         probe = re.sub(r"\\\d.*", "", download.into).rstrip("/")
         assert asset.probe[0].startswith(probe) or probe.startswith(asset.probe[0])
+
+
+def test_an_archive_gives_every_file_of_its_part_wherever_it_lies_in_it():
+    for _, part, download in DOWNLOADS:
+        pattern = re.compile(download.keep or "")
+        for path in part.paths if download.keep else ():
+            names = path.split("/")
+            members = ["/".join(["any", *names[k:]]) for k in range(len(names))]
+            made = {
+                pattern.sub(download.into, m) for m in members if pattern.fullmatch(m)
+            }
+            assert made == {path}, download.at
+    [year] = {d.keep for _, p, d in DOWNLOADS if d.keep and p.name == "STS16"} - {
+        asset_named("sts-senteval").downloads[0].keep
+    }
+    assert re.fullmatch(year, "test/STS2016.input.headlines.txt")
+
+
+def test_every_address_is_listed_once_for_each_source():
+    for asset in DATA_ASSETS:
+        addresses = [line for line in listing(asset) if "://" in line]
+        assert len(set(addresses)) == len(addresses)
+        assert bool(addresses) == bool(asset.parts)
 
 
 # No digest of them has been published, but the beginning of CoVe's.

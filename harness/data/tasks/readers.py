@@ -21,7 +21,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
-from io import BytesIO
 from pathlib import Path
 from typing import Any, Literal
 
@@ -161,10 +160,7 @@ def locate(data_dir: Path, asset: str, *candidates: str) -> Path:
 
 
 def lines(
-    path: Path,
-    encoding: str = "utf-8",
-    data: bytes | None = None,
-    keep_ends: bool = False,
+    path: Path, encoding: str = "utf-8", keep_ends: bool = False
 ) -> Iterator[tuple[str, str]]:
     """Every line of a file, each with its place `file:number`.
 
@@ -174,15 +170,13 @@ def lines(
     Args:
         path: The file.
         encoding: Its encoding.
-        data: The bytes of the file, where they were read already.
         keep_ends: Whether lines keep their ends.
     """
     number = 0
     open_packed: Any = {".xz": lzma.open, ".gz": gzip.open}.get(path.suffix, Path.open)
-    if data is None:
-        require_no_pointer(path)
+    require_no_pointer(path)
     try:
-        with open_packed(path, "rb") if data is None else BytesIO(data) as file:
+        with open_packed(path, "rb") as file:
             for number, raw in enumerate(file, start=1):
                 if number == 1:
                     raw = raw.removeprefix(codecs.BOM_UTF8)
