@@ -26,7 +26,7 @@ from urllib.parse import unquote, urlsplit
 LARGE = 1000
 sleep = time.sleep  # tests replace the other
 PAGE = b"<!DOCTYPE html>\n<html><head><title>Moved</title></head><body>Not here.</body></html>\n"
-API = re.compile(r"/api/(models|datasets)/([^/]+/[^/]+)(?:/(revision|tree)/([^/]+))?")
+API = re.compile(r"/api/(models)/([^/]+/[^/]+)(?:/(revision|tree)/([^/]+))?")
 RESOLVE = re.compile(r"/(datasets/)?([^/]+/[^/]+)/resolve/([^/]+)/(.+)")
 
 
@@ -80,30 +80,24 @@ class HubServer:
     faults: dict[str, Fault] = field(default_factory=dict)
     asked: list[tuple[str, str, dict[str, str]]] = field(default_factory=list)
 
-    def model(
-        self, name: str, files: Mapping[str, bytes], commit: str = "a" * 40
-    ) -> Repository:
-        return self._add("models", name, files, commit)
+    def model(self, name: str, files: Mapping[str, bytes], commit: str) -> None:
+        """Add a commit of a model, its newest."""
+        known = self.repositories.setdefault(("models", name), Repository({}))
+        known.commits[commit] = dict(files)
 
     def dataset(
         self, name: str, files: Mapping[str, bytes], commit: str = "b" * 40
-    ) -> Repository:
-        return self._add("datasets", name, files, commit)
-
-    def _add(
-        self, kind: str, name: str, files: Mapping[str, bytes], commit: str
-    ) -> Repository:
-        known = self.repositories.setdefault((kind, name), Repository({}))
-        known.commits[commit] = dict(files)
-        return known
+    ) -> None:
+        """A data set with one commit."""
+        self.repositories["datasets", name] = Repository({commit: dict(files)})
 
     def fail(self, path: str, fault: Fault) -> None:
         """Answer so for paths that hold this text."""
         self.faults[path] = fault
 
-    def got(self, part: str = "", method: str = "GET") -> list[dict[str, str]]:
+    def got(self, part: str) -> list[dict[str, str]]:
         """The headers of what was asked for under paths that hold this text."""
-        return [h for m, path, h in self.asked if m == method and part in path]
+        return [h for how, path, h in self.asked if how == "GET" and part in path]
 
     def fault(self, path: str) -> Fault:
         return next((f for part, f in self.faults.items() if part in path), Fault())
@@ -124,7 +118,6 @@ class Handler(BaseHTTPRequestHandler):
         path = unquote(urlsplit(self.path).path)
         self.hub.asked.append((self.command, path, dict(self.headers)))
         fault = self.hub.fault(f"{self.command} {path}")
-        self.cut = fault.cut_after if self.command == "GET" else None
         self.what = fault
         sleep(fault.silent)
         try:
@@ -173,33 +166,19 @@ class Handler(BaseHTTPRequestHandler):
 
     def api(self, kind: str, name: str, what: str | None, revision: str | None) -> None:
         commit, files = self.commit(kind, name, revision)
-        entries = [self.entry(path, content) for path, content in files.items()]
-        siblings = [{"rfilename": entry["path"]} for entry in entries]
-        about = {
-            "id": name,
-            "sha": commit,
-            "siblings": siblings,
-            "private": False,
-            "tags": [],
-        }
-        content = json.dumps(entries if what == "tree" else about).encode()
+        answer: Any = []
+        for path, content in files.items():
+            entry = {"type": "file", "path": path, "size": len(content)}
+            entry["oid"] = git_sha1(content)
+            if len(content) > LARGE:
+                pointer = {"oid": sha256(content), "size": len(content)}
+                entry["lfs"] = {**pointer, "pointerSize": 130}
+            answer.append(entry)
+        if what != "tree":
+            siblings = [{"rfilename": path} for path in files]
+            answer = {"id": name, "sha": commit, "siblings": siblings}
+        content = json.dumps(answer).encode()
         self.send(200, content, {"Content-Type": "application/json"})
-
-    @staticmethod
-    def entry(path: str, content: bytes) -> dict[str, Any]:
-        entry = {
-            "type": "file",
-            "path": path,
-            "size": len(content),
-            "oid": git_sha1(content),
-        }
-        if len(content) > LARGE:
-            entry["lfs"] = {
-                "oid": sha256(content),
-                "size": len(content),
-                "pointerSize": 130,
-            }
-        return entry
 
     def resolve(self, kind: str | None, name: str, revision: str, path: str) -> None:
         commit, files = self.commit("datasets" if kind else "models", name, revision)
@@ -219,15 +198,12 @@ class Handler(BaseHTTPRequestHandler):
         self.send(302, b"", headers)
 
     def stored(self, digest: str) -> None:
-        commits = (
-            files
-            for r in self.hub.repositories.values()
-            for files in r.commits.values()
-        )
-        every = {
-            sha256(content): content for files in commits for content in files.values()
-        }
-        self.body(every[digest], f'"{digest}"')
+        for repository in self.hub.repositories.values():
+            for files in repository.commits.values():
+                for content in files.values():
+                    if sha256(content) == digest:
+                        self.body(content, f'"{digest}"')
+                        return
 
     def body(self, content: bytes, tag: str, headers: Mapping[str, str] = {}) -> None:
         self.send(200, content, {**headers, "ETag": tag})
@@ -245,8 +221,8 @@ class Handler(BaseHTTPRequestHandler):
             self.send_header("Content-Length", str(len(content) + self.what.more))
         self.end_headers()
         if self.command != "HEAD":
-            self.wfile.write(content if self.cut is None else content[: self.cut])
-        if self.cut is not None or self.what.more:
+            self.wfile.write(content[: self.what.cut_after])
+        if self.what.cut_after is not None or self.what.more:
             self.close_connection = True
 
 
