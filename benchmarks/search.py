@@ -12,7 +12,7 @@ import argparse
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -78,13 +78,8 @@ def train(command: str, seed: int, places: Places, threads: int | None) -> Trial
     """Train a row in a scratch folder."""
     with tempfile.TemporaryDirectory(prefix="harness-search-") as folder:
         out = Path(folder) / "out"
-        options = {
-            "seed": seed,
-            "threads": threads,
-            "cache": places.cache,
-            "data_dir": places.data_dir,
-        }
-        run_training(recipe_from(command, out, **options))
+        recipe = replace(recipe_from(command), seed=seed, threads=threads)
+        run_training(recipe, out, places)
         training = (out / "training.json").read_text(encoding="utf-8")
     return trial_of(parse_json(training))
 

@@ -9,10 +9,11 @@ import transformers
 from peers import peer
 
 from harness.registry import load_registry
-from harness.training.contrastive import Contrastive, ContrastiveTraining
+from harness.training.contrastive import ContrastiveTraining
 from harness.training.datasets import read_triplets
-from harness.training.encoder import SentenceEncoder, Setup
-from harness.training.loop import CheckpointPolicy, Schedule, TrainingRun, seeded
+from harness.training.encoder import SentenceEncoder
+from harness.training.loop import Schedule, TrainingRun, seeded
+from harness.training.recipes import SimcseSup, SimcseUnsup
 
 BATCH, LENGTH = 64, 32  # those of SimCSE
 RATE = 1e-6  # a learning rate that leaves the weights almost unchanged
@@ -30,12 +31,17 @@ def wikipedia(data_dir):
 
 def our_steps(folder, columns, size, precision):
     """Train by the harness; yields the loss of each step."""
-    setup = Setup(head="none", max_length=LENGTH, precision=precision)
-    settings = Contrastive(setup, size)
-    encoder = SentenceEncoder("bench", folder, settings.setup, seed=0)
-    task = ContrastiveTraining(settings, encoder, columns, seed=0)
+    recipe = SimcseSup(
+        start="bench", file="-", max_length=LENGTH, dtype=precision, batch=size
+    )
+    if len(columns) == 1:
+        recipe = SimcseUnsup(
+            start="bench", max_length=LENGTH, dtype=precision, batch=size
+        )
+    encoder = SentenceEncoder("bench", folder, cache, recipe)
+    task = ContrastiveTraining(recipe, encoder, columns)
     task.batches = lambda step: np.arange(size) + step % BATCHES * size
-    run = TrainingRun(task, Schedule(10**6, RATE, decay=0.0), CheckpointPolicy())
+    run = TrainingRun(task, Schedule(10**6, RATE))
     for step in count():
         run.step(step)
         yield run.curve.losses[-1]

@@ -43,7 +43,7 @@ from sentence_transformers.sentence_transformer.losses import (
 from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
 from torch import nn
 
-from harness.cli.train import recipe_from
+from harness.cli.train import dev_pairs, open_training, recipe_from, start_folder
 from harness.core.errors import HarnessError, UsageError
 from harness.core.files import write_atomically
 from harness.core.pairs import Pairs
@@ -223,38 +223,34 @@ def train(
     Raises:
         UsageError: The library lacks a setting of the training.
     """
-    setup = task.settings.setup
-    if setup.dropout != 0 or setup.head != "none" or len(task.columns) < 2:
+    recipe, head = task.recipe, task.encoder.head_use
+    if recipe.dropout != 0 or head != "none" or len(task.columns) < 2:
         raise UsageError(
             "wanted pairs or triplets, no head, and dropout 0, since dropout masks are drawn "
-            f"otherwise there; found {len(task.columns)} columns, head {setup.head}, dropout "
-            f"{setup.dropout}"
+            f"otherwise there; found {len(task.columns)} columns, head {head}, dropout "
+            f"{recipe.dropout}"
         )
     full_length = task.encoder.reader.max_length  # development pairs are not cut
-    model = open_model(folder, setup.pooling.name, full_length)
+    model = open_model(folder, recipe.pooling, full_length)
     before = evaluated(model, dev)["spearman"]
-    model.max_seq_length = setup.max_length
+    model.max_seq_length = recipe.max_length
     losses = _losses(model, _loss(task, model), task)
     model.max_seq_length = full_length
     after = evaluated(model, dev)["spearman"]
-    return Curve(losses, ((len(losses), after),), before=before)
+    return Curve(losses, [(len(losses), after)], before=before)
 
 
 def _loss(
     task: ContrastiveTraining | SiameseTraining, model: SentenceTransformer
 ) -> nn.Module:
     """The library's loss; a classifier starts from the task's weights."""
-    settings = task.settings
-    if settings.objective == "softmax" and isinstance(task, SiameseTraining):
-        classifier: Any = task.classifier
-        softmax = SoftmaxLoss(model, task.encoder.size, classifier.out_features)
-        softmax.classifier.load_state_dict(classifier.state_dict())
-        return softmax
-    if settings.objective == "regression":
+    if isinstance(task, ContrastiveTraining):
+        return MultipleNegativesRankingLoss(model, scale=1 / task.recipe.temperature)
+    if task.classifier is None:
         return CosineSimilarityLoss(model)
-    if settings.objective == "nt-xent":
-        raise UsageError("sentence-transformers has no NT-Xent; wanted info-nce")
-    return MultipleNegativesRankingLoss(model, scale=1 / settings.temperature)
+    softmax = SoftmaxLoss(model, task.encoder.size, task.classifier.out_features)
+    softmax.classifier.load_state_dict(task.classifier.state_dict())
+    return softmax
 
 
 class _Trainer(SentenceTransformerTrainer):
@@ -286,11 +282,9 @@ class _Trainer(SentenceTransformerTrainer):
         return loss
 
 
-def _losses(
-    model: SentenceTransformer, loss: nn.Module, task: Any
-) -> tuple[float, ...]:
+def _losses(model: SentenceTransformer, loss: nn.Module, task: Any) -> list[float]:
     """Train the model in place on the task's batches; the loss of every step."""
-    schedule: Schedule = task.settings.schedule(task.batches.count)
+    schedule: Schedule = task.schedule
     columns = {f"sentence_{n}": list(column) for n, column in enumerate(task.columns)}
     if isinstance(task, SiameseTraining):
         columns["label"] = task.targets.tolist()
@@ -320,7 +314,7 @@ def _losses(
         )
         trainer.schedule, trainer.losses = schedule, []
         trainer.train()
-    return tuple(trainer.losses)
+    return trainer.losses
 
 
 def train_reference(specs: Sequence[Path], places: Places) -> Reference:
@@ -332,19 +326,15 @@ def train_reference(specs: Sequence[Path], places: Places) -> Reference:
     for search in map(read_search, specs):
         for row in search.rows:
             command = search.command(row)
-            recipe = recipe_from(
-                command,
-                Path("out"),
-                seed=0,
-                data_dir=places.data_dir,
-                cache=places.cache,
-            )
-            if recipe.dev_set is None:
+            recipe = recipe_from(command)
+            dev = dev_pairs(recipe, places)
+            if dev is None:
                 raise UsageError(
                     "wanted a development task to score on: --dev sts-b.senteval.dev"
                 )
-            training = recipe.prepare().training
-            curve = train(training, recipe.start_folder, recipe.dev_set.pairs)
+            folder = start_folder(recipe, places)
+            training, _ = open_training(recipe, folder, places)
+            curve = train(training, folder, dev)
             scores: dict[str, Any] = {
                 "before": curve.before,
                 "best": curve.scores[-1][1],

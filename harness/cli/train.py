@@ -1,8 +1,11 @@
 """`harness train`: make a checkpoint folder, or go on with an unfinished one.
 
-There is a command for each recipe (`recipes.py`); `run_training` runs it. The command
-`family` trains the members of a registered family of encoders, each by the recipe that
-the family states, and `missing_trainings` those that a run needs.
+There is a command for each recipe of `harness.training.recipes`; `run_training` runs it.
+The command `family` trains the members of a registered family of encoders, each by the
+recipe that the family states, and `missing_trainings` those that a run needs.
+
+torch is imported inside functions: `harness train --help` needs none of it, and an
+unknown name is refused at once.
 """
 
 from __future__ import annotations
@@ -10,7 +13,8 @@ from __future__ import annotations
 import fnmatch
 import inspect
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -19,101 +23,177 @@ import typer
 
 from harness.cli import options as opt
 from harness.cli.parsing import Command, Commands, flattened
-from harness.cli.recipes import RECIPES, Recipe, Threads, command_line, option_of
 from harness.core.errors import HarnessError
 from harness.core.files import make_folder
 from harness.core.interfaces import EncoderConfig, Trained
+from harness.core.pairs import Pairs
 from harness.core.progress import progress_on
 from harness.data.places import Places
+from harness.encoders.checkpoint import transformer_folder
 from harness.encoders.native import bypass_note
 from harness.encoders.trained import FamilyConfig
 from harness.encoders.transformer import TransformerConfig
 from harness.evaluation.select import PlannedCell
-from harness.registry import look_up
+from harness.registry import load_registry, look_up
 from harness.resolve import Resolver
+from harness.training.datasets import (
+    open_labelled_pairs,
+    open_scored_pairs,
+    open_text,
+    open_triplets,
+    pairs_of_label,
+    sample,
+)
+from harness.training.recipes import (
+    RECIPES,
+    Sbert,
+    SbertNli,
+    SbertSts,
+    Simcse,
+    SimcseSup,
+    SimcseUnsup,
+    Threads,
+)
+
+Out = Annotated[Path, typer.Option(help="Output folder.")]
 
 # From a recipe to a checkpoint
 
 
-def commands(action: Callable[[Recipe], Any]) -> typer.Typer:
-    """A command for each recipe, with an option for each field of the recipe.
+def start_folder(recipe: Simcse | Sbert, places: Places) -> Path:
+    """The checkpoint that a recipe starts from. Raises UsageError, AssetMissing."""
+    if Path(recipe.start).is_dir():
+        return transformer_folder(Path(recipe.start))
+    encoder = look_up("encoder", recipe.start, load_registry().encoders)
+    return transformer_folder(places.encoder(encoder))
 
-    A command makes the recipe of its options and returns `action(recipe)`.
+
+def start_name(recipe: Simcse | Sbert) -> str:
+    """The name of the checkpoint to start from: its folder's name, or the encoder's."""
+    return Path(recipe.start).resolve().name
+
+
+def dev_pairs(recipe: Simcse | Sbert, places: Places) -> Pairs | None:
+    """The pairs that select the best checkpoint; None with `--dev none`."""
+    if recipe.dev == "none":
+        return None
+    task = look_up("task", recipe.dev, load_registry().tasks)
+    return task.pairs(places.require_data(task.asset))
+
+
+def open_training(
+    recipe: Simcse | Sbert, folder: Path, places: Places
+) -> tuple[Any, Mapping[str, str]]:
+    """A training whose data and encoder are open, and the digests of its data by name.
+
+    It sets the number of torch's threads.
+
+    Args:
+        recipe: The settings.
+        folder: The checkpoint that it starts from.
+        places: Where data are.
     """
-    app = typer.Typer(
-        help="Train a checkpoint that sentence-transformers loads, too. The same "
-        "command resumes a training that was interrupted.",
-        cls=Commands,
-        no_args_is_help=True,
-        add_completion=False,
-        rich_markup_mode=None,
-    )
-    for name, recipe_class in RECIPES.items():
+    registry = load_registry()
+    targets: Any = ()
+    match recipe:
+        case SimcseUnsup():
+            columns, digests = open_text(
+                recipe.corpus, registry.corpora, places, recipe.first
+            )
+        case SimcseSup(pairs="none"):
+            columns, digests = open_triplets(recipe.file, places)
+        case SimcseSup():
+            columns, digests = open_labelled_pairs(recipe.file, places)
+            columns = pairs_of_label(columns, recipe.pairs)
+        case SbertNli():
+            pairs, digests = open_labelled_pairs(recipe.file, places, recipe.held_out)
+            columns, targets = pairs[:2], pairs[2]
+        case SbertSts():
+            task = look_up("task", recipe.task, registry.tasks)
+            columns, targets, digests = open_scored_pairs(task, places)
+    if isinstance(recipe, SimcseSup) and recipe.sample is not None:
+        columns = sample(columns, recipe.sample, recipe.seed)
 
-        def command(recipe: Recipe) -> Any:
-            return action(recipe)
+    import torch
 
-        command.__annotations__["recipe"] = recipe_class
-        help_text = inspect.getdoc(recipe_class)
-        app.command(name, cls=Command, help=help_text)(flattened(command))
-    return app
+    from harness.training.contrastive import ContrastiveTraining
+    from harness.training.encoder import SentenceEncoder
+    from harness.training.masked_words import MaskedLMHead
+    from harness.training.siamese import SiameseTraining
+
+    if recipe.threads is not None:
+        torch.set_num_threads(recipe.threads)
+    checkpoint = (start_name(recipe), folder, places.cache)
+    if isinstance(recipe, Sbert):
+        encoder = SentenceEncoder(*checkpoint, recipe)
+        return SiameseTraining(recipe, encoder, columns, targets), digests
+    encoder = SentenceEncoder(*checkpoint, recipe, recipe.head)
+    head = MaskedLMHead(*checkpoint, encoder) if recipe.masked_words else None
+    return ContrastiveTraining(recipe, encoder, columns, head), digests
 
 
-def run_training(recipe: Recipe) -> None:
+def run_training(recipe: Simcse | Sbert, out: Path, places: Places) -> None:
     """Train, write the checkpoint, and print its steps and best score."""
-    # The folder is looked up here, before torch is imported, so that an unknown name is
-    # refused at once.
-    _ = recipe.start_folder
+    opt.usable_device(recipe.device)
+    folder = start_folder(recipe, places)
     _note_untrained_modules(recipe)
-    make_folder(recipe.out.absolute().parent, "--out", to_write=True)
-    training, data_digests = recipe.prepare()
+    make_folder(out.absolute().parent, "--out", to_write=True)
+    dev = dev_pairs(recipe, places)
+    training, digests = open_training(recipe, folder, places)
     from harness.training.finetune import finetune
 
     with progress_on(sys.stderr) as bar:
-        curve = finetune(
-            training,
-            recipe.start_folder,
-            recipe.out,
-            bar,
-            seed=recipe.seed,
-            data=data_digests,
-            command=command_line(recipe),
-            dev=recipe.dev_set,
-            half=recipe.half,
-        )
-    line = f"{recipe.out}: {len(curve.losses):,} steps"
+        curve = finetune(training, folder, out, bar, data=digests, dev=dev)
+    line = f"{out}: {len(curve.losses):,} steps"
     if curve.best is not None:
         step, score = curve.best
         line += f", best on {recipe.dev}: {score:.2f} at step {step}"
     opt.say(line)
 
 
-def _note_untrained_modules(recipe: Recipe) -> None:
+def _note_untrained_modules(recipe: Simcse | Sbert) -> None:
     """Note modules of the folder to start from, such as its own pooling, that are not trained."""
-    if not recipe.starts_from_folder:
+    start = Path(recipe.start)
+    if not start.is_dir():
         return
-    config = TransformerConfig(name=recipe.start_name, repo="")
-    pooling = vars(recipe)["pooling"]
+    config = TransformerConfig(name=start_name(recipe), repo="")
+    pooling = recipe.pooling
     remedy = f"`{pooling}` of the transformer alone is trained; --pooling takes another"
-    note = bypass_note(config, Path(recipe.start), [pooling], remedy)
+    note = bypass_note(config, start, [pooling], remedy)
     if note:
         opt.note(f"Note: {note}")
 
 
-def recipe_from(words: str, out: Path, **options: object) -> Recipe:
-    """The recipe that a command line asks for.
+def recipe_from(words: str) -> Simcse | Sbert:
+    """The recipe that a command line asks for, which is given without `harness train`."""
+    name, *options = words.split()
 
-    Args:
-        words: The command line without `harness train`.
-        out: The folder of the checkpoint.
-        options: Further options by the names of their fields; None leaves one out.
-    """
-    arguments = [*words.split(), "--out", str(out)]
-    for name, value in options.items():
-        if value is not None:
-            arguments += [option_of(name), str(value)]
-    parser = typer.main.get_command(commands(lambda recipe: recipe))
-    return parser(arguments, standalone_mode=False)
+    def command(recipe: Any) -> Any:
+        return recipe
+
+    command.__annotations__["recipe"] = RECIPES[name]
+    app = typer.Typer(add_completion=False)
+    app.command()(flattened(command))
+    return typer.main.get_command(app)(options, standalone_mode=False)
+
+
+trainings = typer.Typer(
+    help="Train a checkpoint that sentence-transformers loads, too. The same "
+    "command resumes a training that was interrupted.",
+    cls=Commands,
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+)
+for recipe_name, recipe_class in RECIPES.items():
+
+    def _train(recipe: Any, out: Out, folders: opt.Folders) -> None:
+        run_training(recipe, out, folders.places())
+
+    _train.__annotations__["recipe"] = recipe_class
+    trainings.command(recipe_name, cls=Command, help=inspect.getdoc(recipe_class))(
+        flattened(_train)
+    )
 
 
 # Families
@@ -158,12 +238,11 @@ def train_member(
 ) -> None:
     """Train a member of a family, where runs look for it."""
     opt.say(f"{name}: {source}")
-    folders = {"cache": places.cache, "data_dir": places.data_dir}
-    options = {"seed": source.seed, "threads": threads, **folders}
-    run_training(recipe_from(source.recipe, places.trained(source), **options))
+    recipe = recipe_from(source.recipe)
+    recipe = replace(recipe, seed=source.seed or 0, threads=threads)
+    run_training(recipe, places.trained(source), places)
 
 
-trainings = commands(run_training)
 trainings.command(cls=Command)(flattened(family))
 
 

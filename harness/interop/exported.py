@@ -29,7 +29,7 @@ from torch import nn
 from transformers.utils import logging as transformers_logging
 
 from harness.core.errors import UsageError
-from harness.core.interfaces import EncoderConfig, Hub, Pooling, Transform
+from harness.core.interfaces import Hub, Pooling, Transform
 from harness.core.metrics import metric_of
 from harness.core.scores import score_at
 from harness.core.types import Method, Record, Task
@@ -87,7 +87,15 @@ def write_model(
     with opening(config.name, path):
         match config:
             case NativeConfig():
-                model = _under_own_modules(config, path)
+                model = SentenceTransformer(
+                    str(path),
+                    device="cpu",
+                    local_files_only=True,
+                    model_kwargs={"dtype": torch.float32},
+                )
+                if config.prompt:  # as the default
+                    model.prompts = dict(config.modules(path).prompts)
+                    model.default_prompt_name = config.prompt
             case TransformerConfig():
                 encoder = config.load(path, places.cache)
                 model = SentenceTransformer(
@@ -123,20 +131,6 @@ def write_model(
         if folder.exists():
             folder.rmdir()
         Path(scratch, "new").replace(folder)
-
-
-def _under_own_modules(config: NativeConfig, path: Path) -> SentenceTransformer:
-    """A sentence-transformers folder in float32, with the encoder's prompt as its default."""
-    model = SentenceTransformer(
-        str(path),
-        device="cpu",
-        local_files_only=True,
-        model_kwargs={"dtype": torch.float32},
-    )
-    if config.prompt:
-        model.prompts = dict(config.modules(path).prompts)
-        model.default_prompt_name = config.prompt
-    return model
 
 
 def _modules(
@@ -251,7 +245,15 @@ def write_card(
         f"{name} `{digest[:DIGEST_DIGITS_ON_CARD]}`"
         for name, digest in fitted.identity.digests.items()
     ]
-    header = _card_header(encoder)
+    source = encoder.source
+    licence = encoder.licence.lower()
+    header = ModelCardData(
+        library_name="sentence-transformers",
+        pipeline_tag="sentence-similarity",
+        tags=["sentence-transformers", "sentence-similarity", "feature-extraction"],
+        base_model=source.repo if isinstance(source, Hub) and source.repo else None,
+        license=licence if licence in LICENCES_OF_HUB else None,
+    )
     if model_index:
         header.model_name = folder.name
         header.eval_results = eval_results(records, tasks)
@@ -262,7 +264,7 @@ def write_card(
         folder=folder.name,
         scores=scores,
         fitted=fit_in_words,
-        source=encoder.source,
+        source=source,
         digests=", ".join(digests),
         trained_on=encoder.trained_on or "not stated",
         licence=encoder.licence or "not stated",
@@ -272,22 +274,6 @@ def write_card(
     if date is not None:
         write_eval_results(folder, eval_results(records, tasks), date)
     return len(records)
-
-
-def _card_header(encoder: EncoderConfig) -> ModelCardData:
-    """The front matter of the card, by which the hub lists a model."""
-    source = encoder.source
-    base_model = None
-    if isinstance(source, Hub) and source.repo:
-        base_model = source.repo
-    licence = encoder.licence.lower()
-    return ModelCardData(
-        library_name="sentence-transformers",
-        pipeline_tag="sentence-similarity",
-        tags=["sentence-transformers", "sentence-similarity", "feature-extraction"],
-        base_model=base_model,
-        license=licence if licence in LICENCES_OF_HUB else None,
-    )
 
 
 def records_of(

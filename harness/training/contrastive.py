@@ -11,9 +11,6 @@ objective (`masked_words`).
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -23,25 +20,16 @@ from torch.nn import functional as F  # noqa: N812
 from harness.core.arrays import Float
 from harness.core.errors import UsageError
 from harness.encoders.kernels.padded import TokenIds
-from harness.training.datasets import Batches
-from harness.training.encoder import SentenceEncoder, Setup
+from harness.training.datasets import Batches, TextColumns
+from harness.training.encoder import SentenceEncoder
 from harness.training.loop import Schedule
 from harness.training.masked_words import MaskedLMHead
+from harness.training.recipes import LossSimilarity, Simcse, SimcseSup
 
-LossSimilarity = Literal["cosine", "dot"]
-ContrastiveObjective = Literal["info-nce", "nt-xent"]
+AUGMENTATION = re.compile(r"(crop|deletion):(\d\d?)|(deletion):(one)")
 
-# Learning rate and batch size (paper, appendix A), by architecture and size.
-UNSUPERVISED_SETTINGS = {
-    ("bert", "base"): (3e-5, 64),
-    ("bert", "large"): (1e-5, 64),
-    ("roberta", "base"): (1e-5, 512),
-    ("roberta", "large"): (3e-5, 512),
-}
-# By size alone.
-SUPERVISED_SETTINGS = {"base": (5e-5, 512), "large": (1e-5, 512)}
-LARGE_WIDTH = 1024  # a large model has at least so many dimensions
-AUGMENTATION = re.compile(r"(crop|deletion):(?P<amount>one|\d+)")
+
+# Losses
 
 
 def similarities(
@@ -104,152 +92,43 @@ def nt_xent(
     return F.cross_entropy(cosines / temperature, positives)
 
 
-@dataclass(frozen=True)
-class Contrastive:
-    """The settings that the paper varies; the defaults are for unsupervised BERT-base.
-
-    Args:
-        setup: How the encoder is opened.
-        batch: The number of examples in a step.
-        epochs: The number of passes over the examples.
-        learning_rate: The learning rate of the first step, which decays linearly.
-        weight_decay: The weight decay of AdamW.
-        clip: The largest norm of a gradient; with 0 gradients are not clipped.
-        objective: The loss.
-        similarity: The similarity function of the loss.
-        temperature: The number that similarities are divided by in the loss.
-        same_mask: Whether both views of a sentence have one dropout mask (Table 3).
-        augmentation: The change of the words of the second view (Table 1): `none`, or
-            the name of an `Augmentation`.
-        hard_negatives: Whether a third column of examples is used.
-        hard_weight: log(alpha) of Table 7.
-        masked_words: The weight of the auxiliary masked-language-modelling loss (Table
-            D.2).
-
-    Raises:
-        UsageError: The temperature is not above 0.
-    """
-
-    setup: Setup = field(default_factory=lambda: Setup(head="train"))
-    batch: int = 64
-    epochs: int = 1
-    learning_rate: float = 3e-5
-    weight_decay: float = 0.0
-    clip: float = 1.0
-    objective: ContrastiveObjective = "info-nce"
-    similarity: LossSimilarity = "cosine"
-    temperature: float = 0.05
-    same_mask: bool = False
-    augmentation: str = "none"
-    hard_negatives: bool = True
-    hard_weight: float = 0.0
-    masked_words: float = 0.0
-
-    def __post_init__(self) -> None:
-        if self.temperature <= 0:
-            raise UsageError(f"wanted a temperature above 0, found {self.temperature}")
-
-    @classmethod
-    def unsupervised(cls, config: Mapping[str, Any]) -> Contrastive:
-        """The paper's settings for the architecture and size in a checkpoint's config.json."""
-        family = "roberta" if "roberta" in str(config.get("model_type")) else "bert"
-        learning_rate, batch = UNSUPERVISED_SETTINGS[family, _size(config)]
-        return cls(
-            setup=Setup(head="train"),
-            batch=batch,
-            epochs=1,
-            learning_rate=learning_rate,
-        )
-
-    @classmethod
-    def supervised(cls, config: Mapping[str, Any]) -> Contrastive:
-        """The paper's settings for triplets: three epochs, and the head is kept."""
-        learning_rate, batch = SUPERVISED_SETTINGS[_size(config)]
-        return cls(
-            setup=Setup(head="keep"), batch=batch, epochs=3, learning_rate=learning_rate
-        )
-
-    def schedule(self, count: int) -> Schedule:
-        """The learning rate over full epochs of `count` examples: linear decay, no warm-up."""
-        steps = self.epochs * Batches(count, self.batch, seed=0).steps
-        return Schedule(
-            steps=steps,
-            learning_rate=self.learning_rate,
-            weight_decay=self.weight_decay,
-            clip=self.clip,
-        )
-
-    def loss(
-        self,
-        a: Float[Tensor, "N D"],
-        b: Float[Tensor, "N D"],
-        hard: Float[Tensor, "N D"] | None = None,
-    ) -> Float[Tensor, ""]:
-        """The objective over two views and, where there are any, hard negatives."""
-        if self.objective == "nt-xent":
-            return nt_xent(a, b, self.temperature, self.similarity)
-        return info_nce(
-            a,
-            b,
-            self.temperature,
-            hard=hard,
-            hard_weight=self.hard_weight,
-            similarity=self.similarity,
-        )
-
-
-def _size(config: Mapping[str, Any]) -> str:
-    """The size of a model by its config.json: `base` or `large`."""
-    return "large" if config.get("hidden_size", 0) >= LARGE_WIDTH else "base"
+# The training
 
 
 class ContrastiveTraining:
-    """The training task of SimCSE over columns of equally many sentences.
-
-    If there is one column, both views of a sentence are the sentence itself. Two or three
-    columns hold sentences, their positives, and their hard negatives.
+    """The training task of SimCSE.
 
     Args:
-        settings: The settings of the training.
+        recipe: The settings of the training.
         encoder: The encoder that is trained.
-        columns: The sentences.
-        seed: Seeds the order of examples, the augmentations and the masked words.
+        columns: The sentences; for `SimcseSup` also their positives and, in a third
+            column, hard negatives.
         masked: The head of masked words; it is given if they have a weight.
 
-    Raises:
-        UsageError: The settings and the columns do not go together.
+    Attributes:
+        batches: The examples of each step.
+        schedule: The learning rate of each step: linear decay, no warm-up.
     """
 
     def __init__(
         self,
-        settings: Contrastive,
+        recipe: Simcse,
         encoder: SentenceEncoder,
-        columns: Sequence[Sequence[str]],
-        seed: int,
+        columns: TextColumns,
         masked: MaskedLMHead | None = None,
     ) -> None:
-        if not settings.hard_negatives:
-            columns = columns[:2]
-        if len(columns) == 3 and settings.objective == "nt-xent":
-            raise UsageError("nt-xent has no place for hard negatives; leave them out")
-        is_augmented = settings.augmentation != "none"
-        if settings.same_mask and (is_augmented or len(columns) > 1):
-            raise UsageError(
-                "one mask for both views needs one sentence seen twice, found other views"
-            )
-        if is_augmented and len(columns) > 1:
-            raise UsageError(
-                "an augmentation needs one sentence seen twice, found pairs"
-            )
-        self.settings = settings
+        self.recipe = recipe
         self.encoder = encoder
         self.columns = columns
-        self.seed = seed
         self.masked = masked
-        self.augmentation = None
-        if is_augmented:
-            self.augmentation = Augmentation(settings.augmentation)
-        self.batches = Batches(len(columns[0]), settings.batch, seed)
+        batch, learning_rate = recipe.pace(encoder.model_type, encoder.size)
+        self.batches = Batches(len(columns[0]), batch, recipe.seed)
+        self.schedule = Schedule(
+            steps=recipe.epochs * self.batches.steps,
+            learning_rate=learning_rate,
+            weight_decay=recipe.weight_decay,
+            clip=recipe.clip,
+        )
         modules: dict[str, nn.Module] = {"encoder": encoder}
         if masked is not None:
             modules["masked"] = masked
@@ -257,16 +136,32 @@ class ContrastiveTraining:
 
     def loss(self, step: int) -> Float[Tensor, ""]:
         """The loss of a step's batch, in nats."""
+        recipe = self.recipe
         views = self._views(step)
         token_ids = [ids for view in views for ids in view]
         vectors = self.encoder(token_ids).chunk(len(views))
-        if len(vectors) == 1:  # both views are this one
-            vectors = (*vectors, *vectors)
-        loss = self.settings.loss(*vectors)
+        if isinstance(recipe, SimcseSup):
+            loss = info_nce(
+                vectors[0],
+                vectors[1],
+                recipe.temperature,
+                hard=vectors[2] if len(vectors) > 2 else None,
+                hard_weight=recipe.hard_weight,
+                similarity=recipe.similarity,
+            )
+        else:
+            objective = nt_xent if recipe.objective == "nt-xent" else info_nce
+            # Under one mask the first view is the last one.
+            loss = objective(
+                vectors[0],
+                vectors[-1],
+                recipe.temperature,
+                similarity=recipe.similarity,
+            )
         if self.masked is not None:
-            rng = np.random.default_rng((self.seed, 3, step, 0))
+            rng = np.random.default_rng((recipe.seed, 3, step, 0))
             masked_loss = self.masked.loss(self.encoder, token_ids, rng)
-            loss = loss + self.settings.masked_words * masked_loss
+            loss = loss + recipe.masked_words * masked_loss
         return loss
 
     def _views(self, step: int) -> list[TokenIds]:
@@ -274,57 +169,52 @@ class ContrastiveTraining:
 
         If both views are one sentence under one dropout mask, there is one list.
         """
+        recipe = self.recipe
         rows = self.batches(step)
         tokenizer = self.encoder.tokenizer
-        views: list[TokenIds] = []
-        for column in self.columns:
-            views.append(tokenizer([column[row] for row in rows]))
-        if self.augmentation is not None:
-            rng = np.random.default_rng((self.seed, 5, step, 0))
-            texts = [self.augmentation(self.columns[0][row], rng) for row in rows]
+        columns = [[column[row] for row in rows] for column in self.columns]
+        views: list[TokenIds] = [tokenizer(texts) for texts in columns]
+        if isinstance(recipe, SimcseSup):
+            return views if recipe.hard_negatives else views[:2]
+        if recipe.augmentation != "none":
+            rng = np.random.default_rng((recipe.seed, 5, step, 0))
+            texts = [augmented(text, recipe.augmentation, rng) for text in columns[0]]
             views.append(tokenizer(texts))
-        elif len(views) == 1 and not self.settings.same_mask:
+        elif not recipe.same_mask:
             views.append(views[0])
         return views
 
 
-@dataclass(frozen=True)
-class Augmentation:
-    """`crop:P`, `deletion:P` or `deletion:one`: P percent of the words, or one, are removed.
+def augmented(text: str, augmentation: str, rng: np.random.Generator) -> str:
+    """The text without some of its words, which blanks separate; at least one remains.
 
-    Words are separated by blanks. A crop keeps a run of neighbouring words, a deletion
-    removes words at random; at least one word remains. The paper does not say how counts
-    are rounded; here it is to the nearest whole number.
+    The paper does not say how counts are rounded; here it is to the nearest whole number.
+
+    Args:
+        text: A sentence.
+        augmentation: `crop:P`, `deletion:P` or `deletion:one`: P percent of the words, or
+            one, are removed. A crop keeps a run of neighbouring words, a deletion removes
+            words at random.
+        rng: Draws the words.
 
     Raises:
-        UsageError: The name has another form, or removes all words.
+        UsageError: The augmentation has another form, or removes all words.
     """
-
-    name: str
-
-    def __post_init__(self) -> None:
-        match = AUGMENTATION.fullmatch(self.name)
-        is_valid = match is not None and self.name != "crop:one"
-        if match is not None and match["amount"] != "one":
-            is_valid = int(match["amount"]) <= 99
-        if not is_valid:
-            raise UsageError(
-                f"--augmentation {self.name}: wanted crop:P or deletion:P, P percent from 0 to 99, "
-                "or deletion:one"
-            )
-
-    def __call__(self, text: str, rng: np.random.Generator) -> str:
-        """The text without the words that are removed."""
-        words = text.split()
-        kind, amount = self.name.split(":")
-        removed_count = 1
-        if amount != "one":
-            removed_count = round(len(words) * int(amount) / 100)
-        kept_count = max(1, len(words) - removed_count)
-        if kept_count >= len(words):
-            return text
-        if kind == "crop":
-            start = int(rng.integers(len(words) - kept_count + 1))
-            return " ".join(words[start : start + kept_count])
-        kept_indices = np.sort(rng.permutation(len(words))[:kept_count])
-        return " ".join(words[index] for index in kept_indices)
+    kind, _, amount = augmentation.partition(":")
+    if AUGMENTATION.fullmatch(augmentation) is None:
+        raise UsageError(
+            f"--augmentation {augmentation}: wanted crop:P or deletion:P, P percent from 0 to 99, "
+            "or deletion:one"
+        )
+    words = text.split()
+    removed_count = 1
+    if amount != "one":
+        removed_count = round(len(words) * int(amount) / 100)
+    kept_count = max(1, len(words) - removed_count)
+    if kept_count >= len(words):
+        return text
+    if kind == "crop":
+        start = int(rng.integers(len(words) - kept_count + 1))
+        return " ".join(words[start : start + kept_count])
+    kept_indices = np.sort(rng.permutation(len(words))[:kept_count])
+    return " ".join(words[index] for index in kept_indices)

@@ -13,10 +13,10 @@ from __future__ import annotations
 import math
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -26,12 +26,14 @@ from torch.nn import functional as F  # noqa: N812
 from harness.core.arrays import Float, Float32, Int64
 from harness.core.digests import digest_of_files
 from harness.core.errors import UsageError
-from harness.core.interfaces import Pooling
-from harness.encoders.checkpoint import maximum_length, weights_files
+from harness.encoders.checkpoint import weights_files
+from harness.encoders.checkpoint_settings import maximum_length
 from harness.encoders.kernels.loading import open_checkpoint
 from harness.encoders.kernels.packed import Run, runs_of
 from harness.encoders.kernels.padded import TokenIds, padded_states
-from harness.transforms.pooling import CLS, Cls, Mean
+from harness.encoders.weights import read_tensors
+from harness.training.recipes import HeadUse, Sbert, Simcse
+from harness.transforms.pooling import CLS, POOLINGS, Cls, Mean
 
 # Dropout
 
@@ -183,45 +185,10 @@ def _self_attention(
 
 # The encoder
 
-HeadUse = Literal["none", "train", "keep"]
-Precision = Literal["float32", "bfloat16"]
-
 PACKED_ARCHITECTURES = frozenset({"bert", "roberta", "xlm-roberta", "camembert"})
 HEAD_STD = 0.02  # standard deviation of the weights of a new head, as in BERT
 EMBED_BATCH = 256  # sentences that are encoded at a time without a gradient
-
-
-@dataclass(frozen=True)
-class Setup:
-    """How an encoder is opened for training.
-
-    Args:
-        pooling: CLS, or a mean over tokens.
-        head: The use of a head, a dense layer with tanh over the pooled vector, as BERT's
-            pooler is: in training only ("train"), or kept as the checkpoint's pooler
-            ("keep"), or no head ("none").
-        max_length: The length that texts are cut to, in tokens, special ones included.
-        dropout: The probability of dropout; None for the checkpoint's own.
-        precision: The precision of forward and backward passes; weights are in float32.
-        device: The device, as torch names it.
-
-    Raises:
-        UsageError: The pooling is another.
-    """
-
-    pooling: Pooling = CLS
-    head: HeadUse = "none"
-    max_length: int = 32
-    dropout: float | None = None
-    precision: Precision = "float32"
-    device: str = "cpu"
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.pooling, Cls | Mean):
-            raise UsageError(
-                f"wanted to train cls or a mean over tokens, found {self.pooling.name}; a pooler "
-                "is cls with a head"
-            )
+TRAINABLE = {p.name: p for p in POOLINGS if isinstance(p, Cls | Mean)}
 
 
 class SentenceEncoder(nn.Module):
@@ -230,61 +197,75 @@ class SentenceEncoder(nn.Module):
     Args:
         name: Its name, for messages.
         folder: The checkpoint folder.
-        setup: How it is trained.
-        seed: Draws the weights of a new head.
+        cache: The cache folder, which keeps the safetensors form of pickled weights.
+        recipe: The settings of the training.
+        head: The use of a head, a dense layer with tanh over the pooled vector, as BERT's
+            pooler is: in training only ("train"), or kept as the checkpoint's pooler
+            ("keep"), or no head ("none").
 
     Attributes:
         transformer: The model that a checkpoint stores. Its pooler is the head that is
             kept; without such a head it has none.
-        tokenizer: The tokenizer for training, which cuts texts to the setup's length.
+        tokenizer: The tokenizer for training, which cuts texts to the recipe's length.
         reader: The tokenizer for evaluation, which cuts texts to the checkpoint's own
             length.
-        setup: How the encoder was opened.
+        pooling: CLS, or a mean over tokens.
         padding_id: The id of the padding token.
         summary: The index of the summary token, such as [CLS]: 0 for the first token, -1
             for the last; None for an encoder without one.
         start_sha256: The digest of the weights that it was opened with.
     """
 
-    def __init__(self, name: str, folder: Path, setup: Setup, seed: int) -> None:
+    def __init__(
+        self,
+        name: str,
+        folder: Path,
+        cache: Path,
+        recipe: Simcse | Sbert,
+        head: HeadUse = "none",
+    ) -> None:
         super().__init__()
-        if torch.device(setup.device).type == "cuda" and not torch.cuda.is_available():
+        if recipe.pooling not in TRAINABLE:
             raise UsageError(
-                f"{name}: wanted to train on {setup.device}, found no CUDA device here"
+                f"--pooling {recipe.pooling}: wanted one of {', '.join(TRAINABLE)}, found another; "
+                "a pooler is cls with a head"
             )
+        self.pooling = TRAINABLE[recipe.pooling]
         self.start_sha256 = digest_of_files(weights_files(folder))
-        self.tokenizer, kernel = open_checkpoint(name, folder, setup.max_length)
-        self.summary = kernel.summary
-        if isinstance(setup.pooling, Cls) and self.summary is None:
-            raise UsageError(f"{name}: {setup.pooling.refusal}")
-        self.transformer = kernel.model
-        self.padding_id = kernel.padding_id
+        tensors = read_tensors(folder, cache)
+        length = maximum_length(name, folder, recipe.max_length)
+        opened = open_checkpoint(name, folder, tensors, length)
+        self.summary = opened.kernel.summary
+        if self.pooling is CLS and self.summary is None:
+            raise UsageError(f"{name}: {CLS.refusal}")
+        self.transformer = opened.kernel.model
+        self.padding_id = opened.kernel.padding_id
+        self.tokenizer = opened.tokenizer
         own_length = maximum_length(name, folder)
-        self.reader = replace(self.tokenizer, max_length=own_length)
-        self.setup = setup
+        self.reader = replace(opened.tokenizer, max_length=own_length)
+        self.recipe = recipe
         self.noise = Noise()
         config: Any = self.transformer.config
-        self.layers: tuple[int, ...] = (config.num_hidden_layers,)
-        if isinstance(setup.pooling, Mean):
-            self.layers = setup.pooling.hidden_states(config.num_hidden_layers)
-        self.head = self._new_head(np.random.default_rng((seed, 2)))
-        use_dropout(self, setup.dropout, self.noise)
-        self.to(setup.device)
-        self.packs = config.model_type in PACKED_ARCHITECTURES and setup.device == "cpu"
-
-    @property
-    def size(self) -> int:
-        """The dimensions of its vectors."""
-        return int(self.transformer.config.hidden_size)
+        self.size = int(config.hidden_size)
+        self.model_type = str(config.model_type)
+        depth = config.num_hidden_layers
+        self.layers: tuple[int, ...] = (depth,)
+        if isinstance(self.pooling, Mean):
+            self.layers = self.pooling.hidden_states(depth)
+        self.head_use = head
+        self.head = self._new_head(np.random.default_rng((recipe.seed, 2)))
+        use_dropout(self, recipe.dropout, self.noise)
+        self.to(recipe.device)
+        self.packs = self.model_type in PACKED_ARCHITECTURES and recipe.device == "cpu"
 
     def forward(self, token_ids: TokenIds) -> Float32[Tensor, "N D"]:
         """One vector a sentence. In training mode every call draws new dropout masks."""
         order = np.argsort([len(ids) for ids in token_ids], kind="stable")
-        self.noise.restart(self.setup.device)
+        self.noise.restart(self.recipe.device)
         with self.autocast():
             z = self._pooled([token_ids[row] for row in order])
             # A head for training only is left out in evaluation.
-            if self.head is not None and (self.training or self.setup.head == "keep"):
+            if self.head is not None and (self.training or self.head_use == "keep"):
                 z = self.head(z)
         original_order = torch.from_numpy(np.argsort(order))
         return z.float()[original_order.to(z.device)]
@@ -292,7 +273,7 @@ class SentenceEncoder(nn.Module):
     def tokens(self, token_ids: TokenIds) -> Float[Tensor, "T D"]:
         """The last hidden states of all tokens, sentence after sentence."""
         last_layer = int(self.transformer.config.num_hidden_layers)
-        self.noise.restart(self.setup.device)
+        self.noise.restart(self.recipe.device)
         with self.autocast():
             return self._states(token_ids, (last_layer,))[last_layer]
 
@@ -311,20 +292,20 @@ class SentenceEncoder(nn.Module):
         return vectors
 
     def autocast(self) -> torch.autocast:
-        """The context of the setup's precision; weights stay in float32."""
-        device = torch.device(self.setup.device).type
-        is_half = self.setup.precision == "bfloat16"
+        """The context of the recipe's precision; weights stay in float32."""
+        device = torch.device(self.recipe.device).type
+        is_half = self.recipe.dtype == "bfloat16"
         return torch.autocast(device, torch.bfloat16, enabled=is_half)
 
     def _new_head(self, rng: np.random.Generator) -> nn.Module | None:
-        """A head with new weights; None for a setup without one.
+        """A head with new weights; None for a recipe without one.
 
         A head that is kept takes the place of the transformer's pooler. Otherwise the
         pooler is removed, since it was trained with other weights.
         """
         transformer: Any = self.transformer
         pooler = getattr(transformer, "pooler", None)
-        if self.setup.head == "keep":
+        if self.head_use == "keep":
             if not isinstance(getattr(pooler, "dense", None), nn.Linear):
                 raise UsageError(
                     f"{self.tokenizer.name}: this architecture has no dense pooler to keep a head "
@@ -333,7 +314,7 @@ class SentenceEncoder(nn.Module):
             return _projection(transformer.pooler.dense, rng)
         if pooler is not None:
             transformer.pooler = None
-        if self.setup.head == "none":
+        if self.head_use == "none":
             return None
         return _projection(nn.Linear(self.size, self.size), rng)
 
@@ -348,7 +329,7 @@ class SentenceEncoder(nn.Module):
 
     def _pooled(self, token_ids: TokenIds) -> Float[Tensor, "n D"]:
         """The pooled vectors of sentences of ascending length."""
-        if isinstance(self.setup.pooling, Mean):
+        if isinstance(self.pooling, Mean):
             states = self._states(token_ids, self.layers)
             runs = runs_of([len(ids) for ids in token_ids])
             token_counts = [run.sentences * run.length for run in runs]
@@ -372,7 +353,7 @@ class SentenceEncoder(nn.Module):
             )
             return states[last_layer]
         states = self._states(token_ids, self.layers)
-        return states[last_layer][summary_tokens.to(self.setup.device)]
+        return states[last_layer][summary_tokens.to(self.recipe.device)]
 
 
 def _projection(dense: nn.Linear, rng: np.random.Generator) -> nn.Module:

@@ -1,17 +1,15 @@
 """Fine-tuning of a checkpoint: the steps that SimCSE's and SBERT's training have in common.
 
 An unfinished training leaves its state in the folder `unfinished`. A later training with
-the same settings, recipe, seed and data goes on from there.
+the same recipe and data goes on from there.
 """
 
 from __future__ import annotations
 
-import json
 import shutil
 import tempfile
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from functools import partial
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -32,34 +30,20 @@ from harness.encoders.module_writer import (
     pooling_modules,
     write_settings,
 )
-from harness.encoders.trained import recipe_of
 from harness.training import loop
 from harness.training.contrastive import ContrastiveTraining
 from harness.training.encoder import SentenceEncoder
+from harness.training.recipes import command_line, stated_settings
 from harness.training.siamese import SiameseTraining
 
+STATE_FILE = Path("unfinished", "unfinished.pt")  # of the folder that is written
 
-@dataclass(frozen=True)
-class DevSet:
-    """Pairs that select the checkpoint: the weights with the highest Spearman are kept.
 
-    Attributes:
-        name: The name of the set.
-        pairs: The pairs with their gold scores.
-        steps_between_scores: How many steps are trained between two scores; the default
-            is SimCSE's.
-    """
-
-    name: str
-    pairs: Pairs
-    steps_between_scores: int = 125
-
-    def score(self, encoder: SentenceEncoder) -> float | None:
-        """Spearman of the cosines under the encoder's current weights, in points."""
-        vectors = encoder.embed(self.pairs.sentences)
-        count = len(self.pairs)
-        similarities, _ = cosine(vectors[:count], vectors[count:])
-        return spearman(similarities, self.pairs.gold)
+def dev_score(encoder: SentenceEncoder, pairs: Pairs) -> float | None:
+    """Spearman of the pairs' cosines under the encoder's current weights, in points."""
+    vectors = encoder.embed(pairs.sentences)
+    similarities, _ = cosine(vectors[: len(pairs)], vectors[len(pairs) :])
+    return spearman(similarities, pairs.gold)
 
 
 def finetune(
@@ -68,11 +52,8 @@ def finetune(
     out: Path,
     progress: Progress,
     *,
-    seed: int,
     data: Mapping[str, str],
-    command: str,
-    dev: DevSet | None = None,
-    half: bool = False,
+    dev: Pairs | None = None,
 ) -> loop.Curve:
     """Train, and write the checkpoint that scored best on `dev`, or the last one.
 
@@ -81,44 +62,34 @@ def finetune(
         start: The folder that the task's encoder was opened from.
         out: The folder to write, which must not hold a checkpoint.
         progress: Counts the steps.
-        seed: The seed of the task, which also seeds dropout.
         data: The digest of each training set, by its name.
-        command: The command of `harness train`, for `training.json`.
-        dev: The pairs that select the checkpoint, if any.
-        half: Whether weights are written in 16 bits.
+        dev: The pairs of the recipe's development task, if any.
     """
     if (out / TRAINING_FILE).exists() or (out / "config.json").exists():
         raise UsageError(
             f"--out {out}: wanted a folder without a checkpoint, found one; take another folder"
         )
-    encoder = task.encoder
-    schedule = task.settings.schedule(task.batches.count)
-    start_digests = {encoder.tokenizer.name: encoder.start_sha256}
-    # As JSON has them, since a saved state and training.json hold them so.
-    settings = json.loads(json.dumps(asdict(task.settings), default=repr))
-    identity = {
-        **settings,
-        "recipe": recipe_of(command),
-        "seed": seed,
-        **start_digests,
-        **data,
-        "dev": "none" if dev is None else dev.name,
-    }
-    unfinished = out / "unfinished"
-    policy = loop.CheckpointPolicy(
-        folder=unfinished,
-        score=None if dev is None else partial(dev.score, encoder),
-        score_every=1 if dev is None else dev.steps_between_scores,
-        settings=identity,
+    encoder, recipe = task.encoder, task.recipe
+    digest_of_start = {encoder.tokenizer.name: encoder.start_sha256}
+    settings = {**stated_settings(recipe), **digest_of_start, **data}
+    del settings["threads"]  # which is a fact of the environment
+    curve = loop.train(
+        task,
+        task.schedule,
+        recipe.seed,
+        progress,
+        score=None if dev is None else lambda: dev_score(encoder, dev),
+        score_every=recipe.dev_every,
+        state_file=out / STATE_FILE,
+        settings=settings,
     )
-    curve = loop.train(task, schedule, seed, progress, policy)
     last_step = len(curve.losses)
     training = {
-        "command": command,
-        "settings": {**identity, "schedule": asdict(schedule)},
-        "seed": seed,
+        "command": command_line(recipe),
+        "settings": {**settings, "schedule": asdict(task.schedule)},
+        "seed": recipe.seed,
         "data": dict(data),
-        "start": start_digests,
+        "start": digest_of_start,
         "steps": last_step,
         "curve": curve.thinned(),
         "before": curve.before,
@@ -127,18 +98,13 @@ def finetune(
         "seconds": round(curve.seconds, 1),
         "environment": environment() | {"threads": torch.get_num_threads()},
     }
-    write_checkpoint(out, encoder, start, training, half=half)
-    shutil.rmtree(unfinished, ignore_errors=True)
+    write_checkpoint(out, encoder, start, training)
+    shutil.rmtree((out / STATE_FILE).parent, ignore_errors=True)
     return curve
 
 
 def write_checkpoint(
-    folder: Path,
-    encoder: SentenceEncoder,
-    tokenizer: Path,
-    training: Mapping[str, Any],
-    *,
-    half: bool = False,
+    folder: Path, encoder: SentenceEncoder, tokenizer: Path, training: Mapping[str, Any]
 ) -> None:
     """Write an encoder as a sentence-transformers folder, all files or none.
 
@@ -147,10 +113,10 @@ def write_checkpoint(
         encoder: The encoder. A head that was kept follows the pooling.
         tokenizer: The folder whose tokenizer it has.
         training: The content of `training.json`.
-        half: Whether weights are written in 16 bits.
     """
+    dtype = torch.float16 if encoder.recipe.half else torch.float32
     model: Any = encoder.transformer
-    model = model.to("cpu", torch.float16 if half else torch.float32)
+    model = model.to("cpu", dtype)
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(
         dir=folder.parent, prefix=f".{folder.name}-"
@@ -167,11 +133,11 @@ def write_checkpoint(
             shutil.copy(file, new / file.name)
         append_transformer(new, encoder.reader.max_length)
         modules = pooling_modules(
-            encoder.setup.pooling,
+            encoder.pooling,
             depth=model.config.num_hidden_layers,
             width=model.config.hidden_size,
             summary=encoder.summary,
-            pooler=model.pooler.dense if encoder.setup.head == "keep" else None,
+            pooler=model.pooler.dense if encoder.head_use == "keep" else None,
         )
         for module in modules:
             append_module(new, module)

@@ -2,7 +2,7 @@
 
 A `TrainingTask` is a model and a loss that depends on the step number, the data and
 torch's generator alone. The state to resume from is therefore weights, optimiser,
-generator and the curve so far, whose length is the step number.
+generator, and the losses and scores so far: the number of losses is the step number.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -25,9 +25,7 @@ from harness.core.errors import DataError, ScoreError
 from harness.core.files import write_atomically
 from harness.core.types import Progress
 
-STATE_FILE = "unfinished.pt"
-SAVE_SECONDS = 20.0  # between two saved states
-SAVE_COST = 20  # and this many times as long as the last one took to save
+SAVE_SECONDS = 60.0  # between two saved states
 SHOWN_STEPS = 50  # steps whose mean loss the progress bar shows
 
 
@@ -43,14 +41,13 @@ class TrainingTask(Protocol):
 
 @dataclass(frozen=True)
 class Schedule:
-    """AdamW with linear warm-up, a constant learning rate, and linear decay to 0.
+    """AdamW with linear warm-up, and linear decay to 0 after it.
 
     Args:
         steps: The number of steps.
         learning_rate: The highest learning rate.
         warmup: The number of steps in which the rate rises to it. The first of them has
             a rate above 0, which transformers' has not.
-        decay: The share of the steps in which the rate falls to 0.
         weight_decay: The decoupled weight decay (Loshchilov & Hutter 2019, arXiv
             1711.05101) of matrices; biases and norms do not decay.
         betas: The decay of the moments.
@@ -61,7 +58,6 @@ class Schedule:
     steps: int
     learning_rate: float
     warmup: int = 0
-    decay: float = 1.0
     weight_decay: float = 0.0
     betas: tuple[float, float] = (0.9, 0.999)
     epsilon: float = 1e-8
@@ -70,25 +66,26 @@ class Schedule:
     def rate(self, step: int) -> float:
         """The learning rate of a step, counted from 0."""
         rise = (step + 1) / self.warmup if self.warmup else 1.0
-        fall = (self.steps - step) / (self.decay * self.steps) if self.decay else 1.0
+        falling_share = 1 - self.warmup / self.steps
+        fall = (self.steps - step) / (falling_share * self.steps)
         return self.learning_rate * min(1.0, rise, fall)
 
 
-@dataclass(frozen=True)
+@dataclass
 class Curve:
     """The course of a training.
 
     Attributes:
         losses: The loss of every step.
         scores: Pairs of a step and the development score after it.
-        seconds: The time that the training took.
         before: The development score of the starting weights.
+        seconds: The time that the training took.
     """
 
-    losses: tuple[float, ...] = ()
-    scores: tuple[tuple[int, float], ...] = ()
-    seconds: float = 0.0
+    losses: list[float]
+    scores: list[tuple[int, float]]
     before: float | None = None
+    seconds: float = 0.0
 
     @property
     def best(self) -> tuple[int, float] | None:
@@ -105,48 +102,65 @@ class Curve:
         return means
 
 
-@dataclass(frozen=True)
-class CheckpointPolicy:
-    """Where a training saves its state, and how it selects the weights that it keeps.
-
-    Args:
-        folder: The folder of the unfinished state; with None none is saved.
-        score: Scores the current weights. The weights that score best are kept; without
-            it, the last ones.
-        score_every: The number of steps between two scores.
-        settings: A saved state is resumed only under the same settings and schedule.
-    """
-
-    folder: Path | None = None
-    score: Callable[[], float | None] | None = None
-    score_every: int = 125
-    settings: Mapping[str, Any] = field(default_factory=dict)
-
-
 def train(
     task: TrainingTask,
     schedule: Schedule,
     seed: int,
     progress: Progress,
-    policy: CheckpointPolicy | None = None,
+    *,
+    score: Callable[[], float | None] | None = None,
+    score_every: int = 125,
+    state_file: Path | None = None,
+    settings: Mapping[str, Any] | None = None,
 ) -> Curve:
-    """Train the model in place, resuming from a saved state; it ends with the kept weights."""
+    """Train the model in place; it ends with the weights that scored best, or the last ones.
+
+    Args:
+        task: The model and its loss.
+        schedule: The learning rate of each step.
+        seed: Seeds torch's generators, which dropout draws from.
+        progress: Counts the steps.
+        score: Scores the current weights on development data.
+        score_every: The number of steps between two scores.
+        state_file: The file of the unfinished state, to resume from; with None none is
+            saved.
+        settings: A saved state is resumed only under the same settings and schedule.
+    """
+    # As JSON has them, since a saved state holds them so.
+    identity = json.loads(
+        json.dumps({**(settings or {}), "schedule": asdict(schedule)})
+    )
     with seeded(seed):
-        run = TrainingRun(task, schedule, policy or CheckpointPolicy())
-        done = run.resume()
+        training = TrainingRun(task, schedule)
+        curve = training.curve
+        started_at = saved_at = time.perf_counter()
+        if state_file is not None and state_file.exists():
+            training.resume(state_file, identity)
+        else:
+            curve.before = training.score(score)
+        earlier_seconds = curve.seconds
         progress.phase("training", schedule.steps)
-        progress.step(done)
-        for step in range(done, schedule.steps):
-            run.step(step)
+        progress.step(len(curve.losses))
+        for step in range(len(curve.losses), schedule.steps):
+            training.step(step)
+            done = step + 1
+            if done % score_every == 0 or done == schedule.steps:
+                training.note_score(training.score(score))
             progress.step(1)
-            recent_losses = run.curve.losses[-SHOWN_STEPS:]
+            recent_losses = curve.losses[-SHOWN_STEPS:]
             note = f"loss {sum(recent_losses) / len(recent_losses):.4f}"
-            if run.curve.scores:
-                note += f", dev {run.curve.scores[-1][1]:.2f}"
+            if curve.scores:
+                note += f", dev {curve.scores[-1][1]:.2f}"
             progress.note(note)
-            if step + 1 < schedule.steps:
-                run.save_if_due()
-        return run.end()
+            now = time.perf_counter()
+            curve.seconds = earlier_seconds + now - started_at
+            if state_file is not None and now - saved_at >= SAVE_SECONDS:
+                training.save(state_file, identity)
+                saved_at = time.perf_counter()
+        if training.best_weights:
+            training.model.load_state_dict(training.best_weights)
+        training.model.eval()
+        return curve
 
 
 @contextmanager
@@ -158,18 +172,19 @@ def seeded(seed: int) -> Iterator[None]:
 
 
 class TrainingRun:
-    """The state of a training between two steps."""
+    """The state of a training between two steps.
 
-    def __init__(
-        self, task: TrainingTask, schedule: Schedule, policy: CheckpointPolicy
-    ) -> None:
-        self.task, self.schedule, self.policy = task, schedule, policy
-        self.state_file = policy.folder / STATE_FILE if policy.folder else None
+    Attributes:
+        model: The model that is trained.
+        curve: Losses and scores so far.
+        best_weights: The weights that scored best; empty without a score.
+    """
+
+    def __init__(self, task: TrainingTask, schedule: Schedule) -> None:
+        self.task, self.schedule = task, schedule
         self.model = task.model.train()
-        self.curve = Curve()
+        self.curve = Curve([], [])
         self.best_weights: dict[str, Tensor] = {}
-        self.started_at = self.saved_at = time.perf_counter()
-        self.wait = SAVE_SECONDS  # seconds to the next saved state
         trained = [p for p in self.model.parameters() if p.requires_grad]
         # Biases and norms, all of them vectors, do not decay.
         vectors: Any = {"params": [p for p in trained if p.ndim < 2]}
@@ -186,7 +201,7 @@ class TrainingRun:
         )
 
     def step(self, step: int) -> None:
-        """One optimiser step, and a score where one is due."""
+        """One step of the optimiser."""
         for group in self.optimiser.param_groups:
             group["lr"] = self.schedule.rate(step)
         loss = self.task.loss(step)
@@ -200,38 +215,33 @@ class TrainingRun:
             nn.utils.clip_grad_norm_(self.model.parameters(), self.schedule.clip)
         self.optimiser.step()
         self.optimiser.zero_grad(set_to_none=False)
-        losses = (*self.curve.losses, loss.item())
-        self.curve = replace(self.curve, losses=losses)
-        done = step + 1
-        if done % self.policy.score_every and done != self.schedule.steps:
-            return
-        score = self._score()
+        self.curve.losses.append(loss.item())
+
+    def score(self, score: Callable[[], float | None] | None) -> float | None:
+        """The development score of the current weights, if there is one; it draws no dropout."""
+        if score is None:
+            return None
+        self.model.eval()
+        with torch.random.fork_rng(devices=()):
+            points = score()
+        self.model.train()
+        return points
+
+    def note_score(self, score: float | None) -> None:
+        """Keep a score, and the weights if none was higher."""
         if score is None:
             return
         best = self.curve.best
         if best is None or score > best[1]:
             weights = self.model.state_dict()
             self.best_weights = {name: x.clone() for name, x in weights.items()}
-        scores = (*self.curve.scores, (done, score))
-        self.curve = replace(self.curve, scores=scores)
+        self.curve.scores.append((len(self.curve.losses), score))
 
-    def end(self) -> Curve:
-        """Load the kept weights into the model and remove the saved state."""
-        if self.best_weights:
-            self.model.load_state_dict(self.best_weights)
-        self.model.eval()
-        if self.state_file:
-            self.state_file.unlink(missing_ok=True)
-        return self._timed_curve()
-
-    def save_if_due(self) -> None:
-        """Write all that the next step depends on, unless the last state is recent."""
-        started_at = time.perf_counter()
-        if self.state_file is None or started_at - self.saved_at < self.wait:
-            return
+    def save(self, file: Path, identity: Mapping[str, Any]) -> None:
+        """Write all that the next step depends on."""
         state = {
-            "settings": self._settings(),
-            "curve": asdict(self._timed_curve()),
+            "settings": identity,
+            "curve": vars(self.curve),
             "model": self.model.state_dict(),
             "best_weights": self.best_weights,
             "optimiser": self.optimiser.state_dict(),
@@ -239,49 +249,21 @@ class TrainingRun:
         }
         content = io.BytesIO()
         torch.save(state, content)
-        write_atomically(self.state_file, content.getvalue())
-        self.saved_at = time.perf_counter()
-        saving = self.saved_at - started_at
-        self.wait = max(SAVE_SECONDS, SAVE_COST * saving)
+        write_atomically(file, content.getvalue())
 
-    def resume(self) -> int:
-        """Load the saved state, or score the starting weights; returns the number of steps done."""
-        if self.state_file is None or not self.state_file.exists():
-            self.curve = replace(self.curve, before=self._score())
-            return 0
-        state = torch.load(self.state_file, weights_only=True)
-        settings = self._settings()
+    def resume(self, file: Path, identity: Mapping[str, Any]) -> None:
+        """Load a saved state. Raises DataError if it belongs to other settings."""
+        state = torch.load(file, weights_only=True)
         differing = [
-            name for name in settings if state["settings"].get(name) != settings[name]
+            name for name in identity if state["settings"].get(name) != identity[name]
         ]
         if differing:
             raise DataError(
-                f"{self.state_file}: found an unfinished training with other settings "
+                f"{file}: found an unfinished training with other settings "
                 f"({', '.join(differing)}); finish it, take another folder, or remove that file"
             )
         torch.set_rng_state(state["generator"])
         self.model.load_state_dict(state["model"])
         self.optimiser.load_state_dict(state["optimiser"])
         self.best_weights = state["best_weights"]
-        self.curve = Curve(**state["curve"])
-        return len(self.curve.losses)
-
-    def _settings(self) -> dict[str, Any]:
-        """The settings that a state belongs to, as JSON has them."""
-        settings = {**self.policy.settings, "schedule": asdict(self.schedule)}
-        return dict(json.loads(json.dumps(settings)))
-
-    def _score(self) -> float | None:
-        """The development score of the current weights, if there is one; it draws no dropout."""
-        if self.policy.score is None:
-            return None
-        self.model.eval()
-        with torch.random.fork_rng(devices=()):
-            score = self.policy.score()
-        self.model.train()
-        return score
-
-    def _timed_curve(self) -> Curve:
-        """The curve with the seconds up to now."""
-        seconds = self.curve.seconds + time.perf_counter() - self.started_at
-        return replace(self.curve, seconds=seconds)
+        vars(self.curve).update(state["curve"])

@@ -33,20 +33,48 @@ class MaskedLMHead(nn.Module):
     """The head of a masked language model: token states to logits over the vocabulary.
 
     Args:
-        head: The head itself.
-        special_ids: The ids of special tokens, which are never masked.
-        mask_id: The id of the mask token.
-        vocabulary: The number of ids.
+        name: The name of the checkpoint, for messages.
+        folder: Its folder, which holds the head.
+        cache: The cache folder, which keeps the safetensors form of pickled weights.
+        encoder: The encoder that was opened from the same folder.
+
+    Raises:
+        UsageError: The architecture has no such head.
+        DataError: The checkpoint lacks a part of it.
     """
 
     def __init__(
-        self, head: nn.Module, special_ids: Sequence[int], mask_id: int, vocabulary: int
+        self, name: str, folder: Path, cache: Path, encoder: SentenceEncoder
     ) -> None:
         super().__init__()
-        self.head = head
-        self.special_ids = tuple(special_ids)
-        self.mask_id = mask_id
-        self.vocabulary = vocabulary
+        config = AutoConfig.from_pretrained(
+            folder, local_files_only=True, trust_remote_code=False
+        )
+        if type(config) not in MODEL_FOR_MASKED_LM_MAPPING:
+            raise UsageError(
+                f"{name}: this architecture models no masked words; leave them out"
+            )
+        architecture = MODEL_FOR_MASKED_LM_MAPPING[type(config)]
+        tensors = read_tensors(folder, cache)
+        model, loading = model_with_weights(architecture, config, tensors)
+        encoder_name = model.base_model_prefix
+        for weight_name in loading["missing_keys"]:
+            if not weight_name.startswith(encoder_name):
+                raise DataError(
+                    f"{name}: the checkpoint lacks {weight_name}, wanted its complete head over "
+                    "masked words; take one that was pretrained with it, or leave masked words out"
+                )
+        heads = [
+            child
+            for child_name, child in model.named_children()
+            if child_name != encoder_name
+        ]
+        if len(heads) != 1:
+            raise UsageError(
+                f"{name}: wanted one head over masked words, found {len(heads)} parts"
+            )
+        self.head = heads[0].to(encoder.recipe.device)
+        self.tokenizer = encoder.tokenizer.tokenizer
 
     def loss(
         self, encoder: SentenceEncoder, token_ids: TokenIds, rng: np.random.Generator
@@ -62,10 +90,9 @@ class MaskedLMHead(nn.Module):
         ids = np.concatenate([np.array(sentence, np.int64) for sentence in sentences])
         masked_ids, positions = mask(
             ids,
-            share=MASKED_SHARE,
-            vocabulary=self.vocabulary,
-            special_ids=self.special_ids,
-            mask_id=self.mask_id,
+            vocabulary=len(self.tokenizer),
+            special_ids=self.tokenizer.all_special_ids,
+            mask_id=self.tokenizer.mask_token_id,
             rng=rng,
         )
         ends = np.cumsum([len(sentence) for sentence in sentences])
@@ -80,17 +107,15 @@ class MaskedLMHead(nn.Module):
 
 def mask(
     ids: Int64[np.ndarray, " T"],
-    share: float,
     vocabulary: int,
     special_ids: Sequence[int],
     mask_id: int,
     rng: np.random.Generator,
 ) -> tuple[Int64[np.ndarray, " T"], Int64[np.ndarray, " M"]]:
-    """Mask a share of the word pieces, and at least one (BERT, section 3.1).
+    """Mask 15 % of the word pieces, and at least one (BERT, section 3.1).
 
     Args:
         ids: The ids of tokens.
-        share: The share of word pieces that are masked.
         vocabulary: The number of ids in the vocabulary.
         special_ids: The ids of special tokens, which are never masked.
         mask_id: The id of the mask token.
@@ -105,7 +130,7 @@ def mask(
     maskable = np.flatnonzero(~np.isin(ids, special_ids))
     if len(maskable) == 0:
         raise UsageError("no word piece to mask: every token is a special one")
-    count = max(1, round(share * len(maskable)))
+    count = max(1, round(MASKED_SHARE * len(maskable)))
     positions = np.sort(rng.permutation(maskable)[:count])
     draws = rng.random(count)
     becomes_mask = draws < MASK_TOKEN_SHARE
@@ -116,55 +141,3 @@ def mask(
     random_ids = rng.integers(len(special_ids), vocabulary, becomes_random.sum())
     masked_ids[positions[becomes_random]] = random_ids
     return masked_ids, positions
-
-
-def open_mlm_head(name: str, folder: Path, encoder: SentenceEncoder) -> MaskedLMHead:
-    """The masked-LM head that a checkpoint holds.
-
-    Args:
-        name: The name of the checkpoint, for messages.
-        folder: Its folder.
-        encoder: The encoder that was opened from the same folder.
-
-    Raises:
-        UsageError: The architecture has no such head.
-        DataError: The checkpoint lacks a part of it.
-    """
-    tensors = read_tensors(folder)
-    config = AutoConfig.from_pretrained(
-        folder, local_files_only=True, trust_remote_code=False
-    )
-    if type(config) not in MODEL_FOR_MASKED_LM_MAPPING:
-        raise UsageError(
-            f"{name}: this architecture models no masked words; leave them out"
-        )
-    architecture = MODEL_FOR_MASKED_LM_MAPPING[type(config)]
-    model, loading = model_with_weights(architecture, config, tensors)
-    encoder_name = model.base_model_prefix
-    heads = [
-        child
-        for child_name, child in model.named_children()
-        if child_name != encoder_name
-    ]
-    if len(heads) != 1:
-        raise UsageError(
-            f"{name}: wanted one head over masked words, found {len(heads)} parts"
-        )
-    missing_weights = [
-        weight_name
-        for weight_name in loading["missing_keys"]
-        if not weight_name.startswith(encoder_name)
-    ]
-    if missing_weights:
-        raise DataError(
-            f"{name}: the checkpoint lacks {missing_weights[0]}, wanted its complete head over "
-            "masked words; take one that was pretrained with it, or leave masked words out"
-        )
-    tokenizer = encoder.tokenizer.tokenizer
-    head = MaskedLMHead(
-        heads[0],
-        special_ids=tokenizer.all_special_ids,
-        mask_id=tokenizer.mask_token_id,
-        vocabulary=len(tokenizer),
-    )
-    return head.to(encoder.setup.device)

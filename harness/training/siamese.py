@@ -1,14 +1,13 @@
 """SBERT (Reimers & Gurevych 2019): siamese training on labelled or scored pairs.
 
-Both sentences of a pair go through the same encoder. The objective depends on the data:
+Both sentences of a pair go through the same encoder. The objective depends on the recipe:
 a classifier of labelled pairs (softmax), or the cosine of scored pairs (regression).
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
-from typing import Literal
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -16,44 +15,12 @@ from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
 from harness.core.arrays import Float, Int64
-from harness.core.errors import UsageError
-from harness.core.pairs import pairs_digest
-from harness.core.types import Task
-from harness.data.places import Places
-from harness.training.datasets import NLI_LABELS, Batches, Labelled, TextColumns
-from harness.training.encoder import SentenceEncoder, Setup
+from harness.training.datasets import NLI_LABELS, Batches, TextColumns
+from harness.training.encoder import SentenceEncoder
 from harness.training.loop import Schedule
-from harness.transforms.pooling import MEAN
+from harness.training.recipes import Sbert, SbertNli
 
-
-@dataclass(frozen=True)
-class ScoredPairs:
-    """Pairs of sentences with a score each.
-
-    Attributes:
-        columns: Two columns of sentences.
-        scores: A number from 0 to 1 for each pair.
-        digest: The digest of the pairs and their gold scores.
-    """
-
-    columns: TextColumns
-    scores: tuple[float, ...]
-    digest: str
-
-    @classmethod
-    def from_task(cls, task: Task, places: Places) -> ScoredPairs:
-        """The scored pairs of a task: for `sts-b.train` the pairs of the train split."""
-        if task.graded is None:
-            raise UsageError(
-                f"--task {task.name}: wanted pairs with graded gold, as sts-b.train"
-            )
-        pairs = task.pairs(places.require_data(task.asset))
-        low, high = task.graded
-        scores = tuple((gold - low) / (high - low) for gold in pairs.gold.tolist())
-        return cls(columns=pairs.columns, scores=scores, digest=pairs_digest(pairs))
-
-
-SiameseObjective = Literal["softmax", "regression"]
+WARMUP = 0.1  # the share of the steps in which the learning rate rises
 
 
 def softmax_nli(
@@ -71,104 +38,63 @@ def softmax_nli(
     return F.cross_entropy(F.linear(features, weight, bias), labels)
 
 
-@dataclass(frozen=True)
-class Siamese:
-    """The settings of a training; the defaults are the paper's.
-
-    Args:
-        setup: How the encoder is opened.
-        batch: The number of examples in a step.
-        epochs: The number of passes over the examples.
-        learning_rate: The highest learning rate.
-        warmup: The share of the steps in which the rate rises to it.
-        weight_decay: The weight decay of AdamW.
-        clip: The largest norm of a gradient; with 0 gradients are not clipped.
-        objective: The loss.
-    """
-
-    setup: Setup = field(default_factory=lambda: Setup(pooling=MEAN, max_length=128))
-    batch: int = 16
-    epochs: int = 1
-    learning_rate: float = 2e-5
-    warmup: float = 0.1
-    weight_decay: float = 0.01
-    clip: float = 1.0
-    objective: SiameseObjective = "softmax"
-
-    @classmethod
-    def regression(cls) -> Siamese:
-        """The settings of the first release's `training_stsbenchmark_bert.py`: four epochs."""
-        return cls(epochs=4, objective="regression")
-
-    def schedule(self, count: int) -> Schedule:
-        """The learning rate over full epochs of `count` examples.
-
-        It rises linearly in the warm-up, and then decays linearly to 0.
-        """
-        steps = self.epochs * Batches(count, self.batch, seed=0).steps
-        warmup = math.ceil(self.warmup * steps)
-        return Schedule(
-            steps=steps,
-            learning_rate=self.learning_rate,
-            warmup=warmup,
-            decay=1 - warmup / steps,
-            weight_decay=self.weight_decay,
-            clip=self.clip,
-        )
-
-
 class SiameseTraining:
     """The training task of SBERT.
 
     Args:
-        settings: The settings of the training.
+        recipe: The settings of the training.
         encoder: The encoder that is trained.
-        data: Labelled pairs for softmax, scored pairs for regression.
-        seed: Seeds the order of examples and the weights of the classifier.
+        columns: The sentences of the pairs, in two columns.
+        targets: The label of each pair for `SbertNli`, its score from 0 to 1 for
+            `SbertSts`.
 
     Attributes:
-        columns: The sentences of the pairs.
-        targets: The labels or scores of the pairs.
+        batches: The examples of each step.
+        schedule: The learning rate of each step: it rises linearly in the warm-up, and
+            then falls linearly to 0.
         classifier: The classifier of softmax, which no checkpoint stores; None for
             regression.
-
-    Raises:
-        UsageError: The data are not of the kind that the objective needs.
     """
 
     def __init__(
         self,
-        settings: Siamese,
+        recipe: Sbert,
         encoder: SentenceEncoder,
-        data: Labelled | ScoredPairs,
-        seed: int,
+        columns: TextColumns,
+        targets: Sequence[str] | Sequence[float],
     ) -> None:
-        has_labels = isinstance(data, Labelled)
-        if has_labels != (settings.objective == "softmax"):
-            raise UsageError(
-                "softmax learns from labelled pairs, regression from scored ones"
-            )
-        self.settings = settings
+        self.recipe = recipe
         self.encoder = encoder
-        self.columns = data.columns
-        targets = data.labels if isinstance(data, Labelled) else data.scores
-        self.targets = torch.tensor(targets)
-        self.batches = Batches(len(self.targets), settings.batch, seed)
+        self.columns = columns
+        self.batches = Batches(len(targets), recipe.batch, recipe.seed)
+        steps = recipe.epochs * self.batches.steps
+        self.schedule = Schedule(
+            steps=steps,
+            learning_rate=recipe.learning_rate,
+            warmup=math.ceil(WARMUP * steps),
+            weight_decay=recipe.weight_decay,
+            clip=recipe.clip,
+        )
         modules: dict[str, nn.Module] = {"encoder": encoder}
         self.classifier: nn.Linear | None = None
-        if has_labels:
-            # Initialised as `nn.Linear` is, from a generator of its own.
-            rng = np.random.default_rng((seed, 4))
-            inputs = 3 * encoder.size
-            classifier = nn.Linear(inputs, len(NLI_LABELS))
-            bound = 1 / math.sqrt(inputs)
-            with torch.no_grad():
-                for parameter in classifier.parameters():
-                    values = rng.uniform(-bound, bound, size=parameter.shape)
-                    parameter.copy_(torch.from_numpy(values.astype(np.float32)))
-            self.classifier = classifier.to(settings.setup.device)
+        if isinstance(recipe, SbertNli):
+            targets = [NLI_LABELS.index(str(label)) for label in targets]
+            self.classifier = self._new_classifier()
             modules["classifier"] = self.classifier
+        self.targets = torch.tensor(targets)
         self.model: nn.Module = nn.ModuleDict(modules)
+
+    def _new_classifier(self) -> nn.Linear:
+        """A classifier initialised as `nn.Linear` is, from a generator of its own."""
+        rng = np.random.default_rng((self.recipe.seed, 4))
+        inputs = 3 * self.encoder.size
+        classifier = nn.Linear(inputs, len(NLI_LABELS))
+        bound = 1 / math.sqrt(inputs)
+        with torch.no_grad():
+            for parameter in classifier.parameters():
+                values = rng.uniform(-bound, bound, size=parameter.shape)
+                parameter.copy_(torch.from_numpy(values.astype(np.float32)))
+        return classifier.to(self.recipe.device)
 
     def loss(self, step: int) -> Float[Tensor, ""]:
         """The loss of a step's batch, in nats for softmax."""

@@ -27,15 +27,15 @@ def test_an_option_replaces_the_default_of_the_class(
 ):
     made = []
     monkeypatch.setattr(
-        finetune, "finetune", lambda task, *_, **__: made.append(task) or Curve()
+        finetune, "finetune", lambda task, *_, **__: made.append(task) or Curve([], [])
     )
     assert CliRunner().invoke(app, f"{COMMAND} {options}".split()).exit_code == 0
-    settings = made[0].settings
-    assert (settings.batch, settings.setup.precision) == (batch, precision)
+    [task] = made
+    assert (task.batches.size, task.recipe.dtype) == (batch, precision)
 
 
 def test_what_a_training_bypasses_in_a_folder_is_noted(monkeypatch, tmp_path):
-    monkeypatch.setattr(finetune, "finetune", lambda *_, **__: Curve())
+    monkeypatch.setattr(finetune, "finetune", lambda *_, **__: Curve([], []))
     bert_mini = load_registry().encoders["bert-mini"]
     folder = shutil.copytree(packaged(bert_mini), tmp_path / "mine")
     command = COMMAND.replace("bert-mini", str(folder))

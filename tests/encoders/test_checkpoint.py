@@ -9,7 +9,7 @@ import tiny_models
 from modular_models import saved
 from tolerances import ROUNDING, encoding_gap, relative_gap
 
-from harness.cli.recipes import SimcseUnsup
+from harness.cli.train import start_folder, start_name
 from harness.core.errors import DataError
 from harness.data.places import Places
 from harness.encoders.checkpoint import NOT_APPLIED
@@ -20,6 +20,7 @@ from harness.encoders.transformer import TransformerConfig
 from harness.encoders.weights import read_tensors
 from harness.evaluation.evaluate import encoder
 from harness.resolve import config_for
+from harness.training.recipes import SimcseUnsup
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of another's library
 PLAIN = TransformerConfig("m", "")
@@ -149,13 +150,10 @@ def test_the_transformer_is_where_modules_json_says(old_layout, pristine, tmp_pa
 
 
 def test_a_training_starts_from_the_transformer_that_modules_json_names(old_layout):
-    recipe = SimcseUnsup(out=Path("out"), start=str(old_layout))
-    assert (
-        recipe.start_folder
-        == old_layout / "0_Transformer"
-        == transformer_folder(old_layout)
-    )
-    assert recipe.start_name == "model"
+    recipe = SimcseUnsup(start=str(old_layout))
+    found = start_folder(recipe, Places(Path()))
+    assert found == old_layout / "0_Transformer" == transformer_folder(old_layout)
+    assert start_name(recipe) == "model"
 
 
 def test_a_table_of_vectors_is_never_taken_for_a_transformer(tmp_path):

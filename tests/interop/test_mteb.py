@@ -111,30 +111,8 @@ on_our_files = pytest.mark.filterwarnings(
 )
 
 
-def measured_scores(wanted, name, places):
-    """Our scores of a cell."""
-    found = load_registry()
-    cell, store = (
-        PlannedCell(wanted, found.tasks[name], 0),
-        Store(places.cache / "runs"),
-    )
-    [outcome] = execute([cell], RunContext(TaskLoader(places, found.corpora), store))
-    assert outcome.record, outcome.message
-    return outcome.record.scores
-
-
-def measured(wanted, name, places):
-    """Our main score of a cell, as a fraction."""
-    scores = measured_scores(wanted, name, places)
-    return score_at(scores, main_path(scores)) / 100
-
-
-def evaluated(model, name, data_dir):
-    """All that mteb gives for our files of one task."""
-    silent = {"co2_tracker": False, "show_progress_bar": False}
-    result = mteb.evaluate(model, local_task(name, data_dir), cache=None, **silent)
-    [[scores]] = result.task_results[0].scores.values()
-    return scores
+# In points. mteb's distances are of float32 vectors, and rank their rounding noise.
+OF_SINGLE_PRECISION = 2e-3
 
 
 @pytest.mark.data
@@ -147,45 +125,30 @@ def evaluated(model, name, data_dir):
         ("glove-6b-50d-22k.mean+sn+natsv:6@target", "sts16.senteval"),
     ],
 )
-def test_mteb_gives_our_main_score(identifier, name, data_dir, tmp_path):
-    wanted, places = load_registry().parse(identifier), Places(tmp_path, data_dir)
-    inputs = TaskLoader(places, {}).texts(load_registry().tasks[name], wanted.fit_on)
-    texts = tuple(inputs.fit_corpus.sentences()) if inputs.fit_corpus else None
-    theirs = evaluated(as_mteb(wanted, places=places, texts=texts), name, data_dir)
-    ours = measured(wanted, name, places)
-    assert theirs["main_score"] == pytest.approx(ours, abs=1e-6)
+def test_mteb_gives_our_scores(identifier, name, data_dir, tmp_path):
+    registry, places = load_registry(), Places(tmp_path, data_dir)
+    loader, store = TaskLoader(places, registry.corpora), Store(tmp_path / "runs")
+    cell = PlannedCell(registry.parse(identifier), registry.tasks[name], 0)
+    [outcome] = execute([cell], RunContext(loader, store))
+    ours = outcome.record.scores
+
+    corpus = loader.texts(cell.task, cell.method.fit_on).fit_corpus
+    texts = tuple(corpus.sentences()) if corpus else None
+    model = as_mteb(cell.method, places=places, texts=texts)
+    silent = {"co2_tracker": False, "show_progress_bar": False}
+    result = mteb.evaluate(model, local_task(name, data_dir), cache=None, **silent)
+    [[theirs]] = result.task_results[0].scores.values()
+
+    main_score = score_at(ours, main_path(ours)) / 100
+    assert theirs["main_score"] == pytest.approx(main_score, abs=1e-6)
     # Its own cosine is of float32, knows no rule for ties, and gives 1/2 for a zero
     # vector (STS12).
-    assert theirs["cosine_spearman"] == pytest.approx(ours, abs=1e-5)
-
-
-# In points. mteb's distances are of float32 vectors, and rank their rounding noise.
-OF_SINGLE_PRECISION = 2e-3
-
-
-@pytest.mark.data
-@on_our_files
-@pytest.mark.parametrize(
-    ("identifier", "name"),
-    [
-        ("glove-6b-50d-22k.mean", "sts12.senteval"),
-        ("glove-6b-50d-22k.mean", "sick-r.all"),
-        ("glove-6b-50d-22k.mean+whitening:32@target", "sts-b"),
-    ],
-)
-def test_mteb_gives_our_correlations_of_distances(identifier, name, data_dir, tmp_path):
-    wanted, places = load_registry().parse(identifier), Places(tmp_path, data_dir)
-    inputs = TaskLoader(places, {}).texts(load_registry().tasks[name], wanted.fit_on)
-    texts = tuple(inputs.fit_corpus.sentences()) if inputs.fit_corpus else None
-    theirs = evaluated(as_mteb(wanted, places=places, texts=texts), name, data_dir)
-    ours = measured_scores(wanted, name, places)
-    for score, by_aggregation in ours.items():
-        if score in theirs and score in OTHER_SCORES:
-            wanted_points = 100 * theirs[score]
-            assert by_aggregation["all"] == pytest.approx(
-                wanted_points, abs=OF_SINGLE_PRECISION
-            )
-    assert len(theirs.keys() & ours.keys() & {*OTHER_SCORES}) == 4
+    assert theirs["cosine_spearman"] == pytest.approx(main_score, abs=1e-5)
+    of_distances = theirs.keys() & ours.keys() & {*OTHER_SCORES}
+    assert len(of_distances) == 4
+    for score in of_distances:
+        points = pytest.approx(100 * theirs[score], abs=OF_SINGLE_PRECISION)
+        assert ours[score]["all"] == points
 
 
 @pytest.mark.data

@@ -6,7 +6,6 @@ learning rates, without dropout.
 """
 
 import json
-from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
@@ -16,10 +15,11 @@ from harness.core.digests import text_digest
 from harness.core.types import Progress
 from harness.data.places import Places
 from harness.registry import load_registry
-from harness.training.contrastive import Contrastive, ContrastiveTraining
+from harness.training.contrastive import ContrastiveTraining
 from harness.training.datasets import open_text, open_triplets
 from harness.training.encoder import SentenceEncoder
 from harness.training.loop import train
+from harness.training.recipes import SimcseSup, SimcseUnsup
 
 AUTHORS = json.loads(
     (Path(__file__).parent / "references/simcse_losses.json").read_text("utf-8")
@@ -55,15 +55,15 @@ class FirstSteps:
 
 
 def unsupervised(places):
-    corpora = load_registry().corpora
-    text = open_text("enwiki-1m", corpora, places, ROWS)
-    return Contrastive.unsupervised({}), text.content
+    columns, _ = open_text("enwiki-1m", load_registry().corpora, places, ROWS)
+    return SimcseUnsup(start="bert-mini", dropout=0.0), columns
 
 
 def supervised(places):
-    columns = open_triplets("snli-triplets", places).content
-    settings = replace(Contrastive.supervised({}), batch=64, epochs=1)
-    return settings, tuple(tuple(islice(column, ROWS)) for column in columns)
+    columns, _ = open_triplets("snli-triplets", places)
+    settings = {"dropout": 0.0, "batch": 64, "epochs": 1}
+    recipe = SimcseSup(start="bert-mini", file="snli-triplets", **settings)
+    return recipe, tuple(tuple(islice(column, ROWS)) for column in columns)
 
 
 @pytest.mark.data
@@ -76,18 +76,16 @@ def test_losses_of_the_first_steps_are_those_of_the_authors_code(
 ):
     authors = AUTHORS["trainings"][name]
     places = Places(cache=cache_dir, data_dir=data_dir)
-    settings, columns = opened(places)
+    recipe, columns = opened(places)
     assert [text_digest(column) for column in columns] == authors["text_sha256"]
-    settings = replace(settings, setup=replace(settings.setup, dropout=0.0))
-    assert settings.learning_rate == authors["learning_rate"]
 
     start = places.encoder(load_registry().encoders["bert-mini"])
-    encoder = SentenceEncoder("bert-mini", start, settings.setup, seed=0)
-    training = ContrastiveTraining(settings, encoder, columns, seed=0)
-    schedule = settings.schedule(ROWS)
-    assert schedule.steps == STEPS
+    encoder = SentenceEncoder("bert-mini", start, cache_dir, recipe, recipe.head)
+    training = ContrastiveTraining(recipe, encoder, columns)
+    assert training.schedule.steps == STEPS
+    assert training.schedule.learning_rate == authors["learning_rate"]
 
     watched = FirstSteps(training, steps)
     with pytest.raises(EnoughSteps):
-        train(watched, schedule, 0, Progress())
+        train(watched, training.schedule, 0, Progress())
     assert watched.losses == pytest.approx(authors["losses"][:steps], rel=TOLERANCE)

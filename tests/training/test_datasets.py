@@ -7,35 +7,35 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.core.digests import text_digest
+from harness.core.digests import sha256_of, text_digest
 from harness.core.errors import AssetMissing, DataError, UsageError
 from harness.core.pairs import pairs_digest
 from harness.data.places import Places, asset_named
 from harness.registry import load_registry
 from harness.training.datasets import (
-    NLI_LABELS,
     Batches,
-    Labelled,
     open_labelled_pairs,
+    open_scored_pairs,
     open_text,
     open_triplets,
+    pairs_of_label,
     read_labelled,
     read_triplets,
     sample,
 )
-from harness.training.siamese import ScoredPairs
 
 NOWHERE = Places(Path())
 CSV = "sent0,sent1,hard_neg\na man,a person,a dog\none,two,three\n"
 
 
 def test_carried_triplets_are_the_corpus_of_that_name_row_by_row(tmp_path):
-    found = open_triplets("mini-triplets", Places(tmp_path))
-    rows = list(zip(*found.content, strict=True))
+    columns, digests = open_triplets("mini-triplets", Places(tmp_path))
+    rows = list(zip(*columns, strict=True))
     assert (len(rows), {len(row) for row in rows}) == (5_000, {3})
     corpus = load_registry().corpora["mini-triplets"].sentences(tmp_path)
     assert [sentence for row in rows for sentence in row] == list(corpus)
-    assert found.digest == text_digest("\t".join(row) for row in rows)
+    digest = text_digest("\t".join(row) for row in rows)
+    assert digests == {"mini-triplets": digest}
 
 
 def test_an_asset_is_read_from_the_data_folder_and_must_be_the_known_one(tmp_path):
@@ -52,38 +52,36 @@ def test_an_asset_is_read_from_the_data_folder_and_must_be_the_known_one(tmp_pat
 
 def test_a_file_goes_by_its_name_and_digest(tmp_path):
     (tmp_path / "mine.csv").write_text(CSV)
-    found = open_triplets(str(tmp_path / "mine.csv"), Places(tmp_path))
-    assert (found.name, found.content[2]) == ("mine.csv", ("a dog", "three"))
-    assert len(found.digest) == 64
+    columns, digests = open_triplets(str(tmp_path / "mine.csv"), Places(tmp_path))
+    assert columns[2] == ("a dog", "three")
+    assert digests == {"mine.csv": sha256_of(tmp_path / "mine.csv")}
     with pytest.raises(UsageError, match="wanted a file or one of nli-for-simcse"):
         open_triplets("none.csv", Places(tmp_path))
 
 
 @pytest.mark.data
 def test_the_real_triplets_are_those_of_the_catalogue(data_dir):
-    triplets = open_triplets("snli-triplets", Places(data_dir, data_dir)).content
+    triplets, _ = open_triplets("snli-triplets", Places(data_dir, data_dir))
     assert [len(column) for column in triplets] == [16_971] * 3
-    pairs = open_labelled_pairs("snli-18k", Places(data_dir, data_dir)).content
-    assert len(pairs.labels) == 18_000
+    pairs, _ = open_labelled_pairs("snli-18k", Places(data_dir, data_dir))
+    assert [len(column) for column in pairs] == [18_000] * 3
     # Labels that were read wrongly would not agree with the triplets made from the same
     # source.
-    rows = list(zip(pairs.premises, pairs.hypotheses, pairs.labels, strict=True))
     for column, label in ((1, "entailment"), (2, "contradiction")):
         of_label = set(zip(triplets[0], triplets[column], strict=True))
-        assert {NLI_LABELS[n] for a, b, n in rows if (a, b) in of_label} <= {label}
+        rows = zip(*pairs, strict=True)
+        assert {found for a, b, found in rows if (a, b) in of_label} <= {label}
 
 
 def test_gold_is_brought_to_0_to_1(tmp_path):
     task = load_registry().tasks["mini-sts.train"]
-    scored = ScoredPairs.from_task(task, Places(tmp_path))
+    columns, scores, digests = open_scored_pairs(task, Places(tmp_path))
     pairs = task.pairs(Places(tmp_path).require_data(task.asset))
-    assert scored.columns == (pairs.a, pairs.b)
-    assert scored.scores == pytest.approx(pairs.gold / 5)  # from 0 to 5
-    assert scored.digest == pairs_digest(pairs)
-    with pytest.raises(
-        UsageError, match="--task mini-qnli: wanted pairs with graded gold"
-    ):
-        ScoredPairs.from_task(load_registry().tasks["mini-qnli"], Places(tmp_path))
+    assert columns == (pairs.a, pairs.b)
+    assert scores == pytest.approx(pairs.gold / 5)  # from 0 to 5
+    assert digests == {"mini-sts.train": pairs_digest(pairs)}
+    with pytest.raises(UsageError, match="--task mini-qnli: wanted pairs with graded"):
+        open_scored_pairs(load_registry().tasks["mini-qnli"], Places(tmp_path))
 
 
 # Files
@@ -118,16 +116,16 @@ def test_other_files_are_refused_by_line(read, text, why, tmp_path):
 def test_labelled_pairs_are_read_from_both_forms(tmp_path):
     numbered, all_nli = tmp_path / "train.csv", tmp_path / "AllNLI.tsv"
     numbered.write_text('1\t1\ta\t"b\n2\t2\tc\td\n3\t3\te\tf\n')
-    assert read_labelled(numbered) == Labelled(
-        ("a", "c", "e"), ('"b', "d", "f"), (2, 0, 1)
-    )
+    labels = ("neutral", "contradiction", "entailment")
+    assert read_labelled(numbered) == (("a", "c", "e"), ('"b', "d", "f"), labels)
     all_nli.write_text(
         HEADER
         + "train\tSNLI\tx\ta\tb\tneutral\ndev\tSNLI\tx\tq\tr\tneutral\n"
         + "train\tMultiNLI\tx\tc\td\tcontradiction\n"
     )
-    assert read_labelled(all_nli) == Labelled(("a", "c"), ("b", "d"), (2, 0))
-    whole = Labelled(("a", "q", "c"), ("b", "r", "d"), (2, 2, 0))
+    train = ("neutral", "contradiction")
+    assert read_labelled(all_nli) == (("a", "c"), ("b", "d"), train)
+    whole = (("a", "q", "c"), ("b", "r", "d"), ("neutral", *train))
     assert read_labelled(all_nli, held_out=True) == whole
     with pytest.raises(
         UsageError, match="wanted AllNLI, which names splits, found train"
@@ -136,16 +134,15 @@ def test_labelled_pairs_are_read_from_both_forms(tmp_path):
 
 
 def test_pairs_of_one_label_are_told_from_the_others():
-    labelled = Labelled(("a", "c", "e", "g"), ("b", "d", "f", "h"), (1, 0, 1, 2))
-    assert labelled.pairs_of_kind("entailment") == (("a", "e"), ("b", "f"))
-    assert labelled.pairs_of_kind("contradiction") == (("c",), ("d",))
-    assert labelled.pairs_of_kind("all") == labelled.columns
-    with pytest.raises(
-        UsageError, match="wanted one of contradiction, entailment, neutral, all"
-    ):
-        labelled.pairs_of_kind("neutrall")
+    labels = ("entailment", "contradiction", "entailment")
+    columns = (("a", "c", "e"), ("b", "d", "f"), labels)
+    assert pairs_of_label(columns, "entailment") == (("a", "e"), ("b", "f"))
+    assert pairs_of_label(columns, "contradiction") == (("c",), ("d",))
+    assert pairs_of_label(columns, "all") == columns[:2]
+    with pytest.raises(UsageError, match="wanted one of contradiction, entailment"):
+        pairs_of_label(columns, "neutrall")
     with pytest.raises(DataError, match="labelled pairs of neutral, found none"):
-        Labelled(("a",), ("b",), (1,)).pairs_of_kind("neutral")
+        pairs_of_label(columns, "neutral")
 
 
 def test_a_sample_keeps_rows_and_their_order_and_depends_on_the_seed():
@@ -201,9 +198,9 @@ def test_an_own_text_of_other_lines_is_refused(content, complaint, tmp_path):
 
 def test_an_own_text_is_its_lines(tmp_path):
     file, content = tmp_path / "mine.txt", b"one\r\ntwo\r\n"
-    found = opened_text(file, content)
-    assert found.content == (("one", "two"),)
-    assert found.digest == text_digest(["one", "two"])
-    assert opened_text(file, content, 1).content == (("one",),)
+    digests = {"mine.txt": text_digest(["one", "two"])}
+    assert opened_text(file, content) == ((("one", "two"),), digests)
+    first, _ = opened_text(file, content, 1)
+    assert first == (("one",),)
     with pytest.raises(DataError, match="wanted 5 sentences, found 2"):
         opened_text(file, content, 5)

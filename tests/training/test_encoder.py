@@ -10,9 +10,10 @@ from tolerances import ROUNDING, relative_gap
 
 from harness.core.errors import UsageError
 from harness.encoders.transformer import TransformerConfig
-from harness.training.encoder import PACKED_ARCHITECTURES, SentenceEncoder, Setup
+from harness.training.encoder import PACKED_ARCHITECTURES, SentenceEncoder
 from harness.training.loop import seeded
-from harness.transforms.pooling import CLS, FIRST_LAST, LAST2, MEAN, POOLER, STATIC_LAST
+from harness.training.recipes import SimcseUnsup
+from harness.transforms.pooling import CLS, FIRST_LAST, LAST2, MEAN, STATIC_LAST
 
 TEXTS = [
     "the cat sat on the mat.",
@@ -27,8 +28,9 @@ TEXTS = [
 
 @pytest.fixture
 def open_training_encoder(checkpoint, tmp_path):
-    def encoder(kind="bert", **setup):
-        return SentenceEncoder(kind, checkpoint(kind), Setup(**setup), seed=0)
+    def encoder(kind="bert", head="none", **settings):
+        recipe = SimcseUnsup(start=kind, **settings)
+        return SentenceEncoder(kind, checkpoint(kind), tmp_path, recipe, head)
 
     return encoder
 
@@ -56,14 +58,14 @@ def test_in_evaluation_the_vectors_are_those_of_the_encoder(
             with pytest.raises(UsageError, match=CLS.refusal):
                 open_training_encoder(kind)
             continue
-        found = open_training_encoder(kind, pooling=pooling).embed(TEXTS)
+        found = open_training_encoder(kind, pooling=pooling.name).embed(TEXTS)
         assert relative_gap(found, pooling(encoding)) <= ROUNDING
 
 
 @pytest.mark.parametrize(
     "kind", rest_slow(sorted(PACKED_ARCHITECTURES & set(tiny_models.KINDS)), "bert")
 )
-@pytest.mark.parametrize("pooling", [CLS, STATIC_LAST], ids=lambda p: p.name)
+@pytest.mark.parametrize("pooling", ["cls", "static-last"])
 def test_packed_and_padded_have_one_gradient(kind, pooling, open_training_encoder):
     encoder = open_training_encoder(
         kind, pooling=pooling, dropout=0.0, head="train"
@@ -84,8 +86,8 @@ def test_packed_and_padded_have_one_gradient(kind, pooling, open_training_encode
 @pytest.mark.parametrize("kind", rest_slow(tiny_models.KINDS, "bert", "t5"))
 def test_the_switch_reaches_every_dropout(kind, open_training_encoder):
     silent, loud = (
-        open_training_encoder(kind, pooling=MEAN, dropout=0.0),
-        open_training_encoder(kind, pooling=MEAN, dropout=0.5),
+        open_training_encoder(kind, pooling="mean", dropout=0.0),
+        open_training_encoder(kind, pooling="mean", dropout=0.5),
     )
     rows = silent.tokenizer(TEXTS)
     with torch.no_grad():
@@ -138,18 +140,22 @@ def test_a_head_that_is_kept_is_the_encoders_pooler(open_training_encoder, check
 
 
 @pytest.mark.parametrize(
-    ("kind", "setup", "why"),
+    ("kind", "settings", "why"),
     [
         ("distilbert", {"head": "keep"}, "no dense pooler to keep a head in"),
         ("albert", {"head": "keep"}, "no dense pooler to keep a head in"),
         ("bert", {"max_length": 41}, "wanted 41 tokens, the checkpoint takes 40"),
-        ("bert", {"pooling": POOLER}, "found pooler; a pooler is cls with a head"),
+        (
+            "bert",
+            {"pooling": "pooler"},
+            "--pooling pooler: .* a pooler is cls with a head",
+        ),
         ("bert", {"dropout": 1.0}, "from 0 to below 1"),
     ],
 )
-def test_what_cannot_be_trained_is_refused(kind, setup, why, open_training_encoder):
+def test_what_cannot_be_trained_is_refused(kind, settings, why, open_training_encoder):
     with pytest.raises(UsageError, match=why):
-        open_training_encoder(kind, **setup)
+        open_training_encoder(kind, **settings)
 
 
 @pytest.mark.gpu
@@ -168,7 +174,7 @@ def test_a_gpu_has_the_gradients_of_the_processor(open_training_encoder):
 def test_16_bits_are_close_and_weights_stay_in_32(open_training_encoder):
     exact, half = (
         open_training_encoder(dropout=0.0),
-        open_training_encoder(dropout=0.0, precision="bfloat16"),
+        open_training_encoder(dropout=0.0, dtype="bfloat16"),
     )
     rows = exact.tokenizer(TEXTS)
     a, b = exact.train()(rows), half.train()(rows)
