@@ -13,13 +13,12 @@ NumPy and torch.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import shlex
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -45,13 +44,13 @@ from torch import nn
 
 from harness.cli.train import dev_pairs, open_training, recipe_from, start_folder
 from harness.core.errors import HarnessError, UsageError
-from harness.core.files import write_atomically
+from harness.core.json_text import write_json
 from harness.core.pairs import Pairs
 from harness.core.types import Task
 from harness.data.places import Places
 from harness.interop.mteb import local_task
 from harness.registry import load_registry
-from harness.results.conformance import REFERENCE_TOLERANCE, Reference, ReferenceCell
+from harness.results.conformance import Reference, ReferenceCell
 from harness.results.layout import REFERENCES
 from harness.results.questions import read_search
 from harness.training.contrastive import ContrastiveTraining
@@ -382,27 +381,25 @@ def main(arguments: list[str] | None = None) -> None:
     else:
         reference = train_reference(options.specs, places)
     path = options.out / reference.file
-    write_atomically(path, encoded(reference))
+    write_json(path, content_of(reference))
     print(f"{path}: {len(reference.cells)} cells; harness report shows them")
 
 
-def encoded(reference: Reference) -> bytes:
-    """The text of a reference's file, without the fields that have their defaults."""
-    content = asdict(reference)
-    del content["file"], content["cells"]
-    if reference.tolerance == REFERENCE_TOLERANCE:
-        del content["tolerance"]
-    content = _without_empty(content)
-    content["cells"] = []
+def content_of(reference: Reference) -> dict[str, Any]:
+    """The content of a reference's file: what is stated of it, and last its cells."""
+    content: dict[str, Any] = {
+        "program": reference.program,
+        "what": reference.what,
+        "command": reference.command,
+        "version": reference.version,
+        "cells": [],
+    }
     for cell in reference.cells:
-        fields = asdict(cell)
-        del fields["scores"]  # which come last
-        content["cells"].append({**_without_empty(fields), "scores": cell.scores})
-    return f"{json.dumps(content, indent=1, ensure_ascii=False)}\n".encode()
-
-
-def _without_empty(fields: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in fields.items() if value}
+        subject = {"training": cell.training}
+        if not cell.training:
+            subject = {"method": cell.method, "task": cell.task}
+        content["cells"].append({**subject, "scores": cell.scores})
+    return content
 
 
 if __name__ == "__main__":

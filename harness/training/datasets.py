@@ -9,7 +9,7 @@ states.
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import islice
@@ -71,7 +71,8 @@ def open_text(
         sentences = tuple(islice(corpus.sentences(data), count))
     elif Path(name).is_file():
         with advising(CORRECT_ADVICE):
-            sentences = tuple(islice(_text_lines(Path(name)), count))
+            texts = (line for _, line in lines(Path(name)) if line.strip())
+            sentences = tuple(islice(texts, count))
     else:
         names = ", ".join(sorted(corpora))
         raise UsageError(
@@ -145,21 +146,6 @@ def _open(
 
 
 # Files
-
-
-def _text_lines(path: Path) -> Iterator[str]:
-    """The lines of a text file that are not empty, each a sentence.
-
-    Raises DataError for a line that holds a CR: editors of old systems end lines with it
-    alone.
-    """
-    for place, line in lines(path):
-        if "\r" in line:
-            raise DataError(
-                f"{place}: wanted lines that end with LF or CRLF, found CR in one"
-            )
-        if line.strip():
-            yield line
 
 
 def read_triplets(path: Path) -> TextColumns:
