@@ -360,7 +360,6 @@ def write_eval_results(folder: Path, results: Iterable[EvalResult], date: str) -
         results: The scores, as the front matter of its card has them.
         date: The day of the export, as 2026-01-31.
     """
-    known_ids = {data_set.id for data_set in data_sets() if data_set.revisions}
     entries = [
         EvalResultEntry(
             dataset_id=result.dataset_type,
@@ -373,7 +372,7 @@ def write_eval_results(folder: Path, results: Iterable[EvalResult], date: str) -
             notes=(result.metric_args or {}).get("notes"),
         )
         for result in results
-        if result.dataset_type in known_ids
+        if result.dataset_revision is not None  # only the hub's data sets have one
     ]
     if entries:
         text = yaml.safe_dump(eval_result_entries_to_yaml(entries), sort_keys=False)
