@@ -38,7 +38,7 @@ def our_steps(folder, columns, size, precision):
         recipe = SimcseUnsup(
             start="bench", max_length=LENGTH, dtype=precision, batch=size
         )
-    encoder = SentenceEncoder("bench", folder, cache, recipe)
+    encoder = SentenceEncoder("bench", folder, recipe)
     task = ContrastiveTraining(recipe, encoder, columns)
     task.batches = lambda step: np.arange(size) + step % BATCHES * size
     run = TrainingRun(task, Schedule(10**6, RATE))
@@ -75,7 +75,7 @@ def their_steps(folder, columns, size, precision):
 
 
 def compare(
-    side_by_side, row, folder, cache, columns, precision="float32", rounds=2 * BATCHES
+    side_by_side, row, folder, columns, precision="float32", rounds=2 * BATCHES
 ):
     size = BATCH if side_by_side.on else FEW
     columns = tuple(column[: size * BATCHES] for column in columns)
@@ -95,26 +95,26 @@ def compare(
 
 @pytest.mark.data
 @pytest.mark.weights
-def test_minilm(side_by_side, minilm, wikipedia, tmp_path):
-    compare(side_by_side, "train-minilm", minilm, tmp_path, wikipedia)
+def test_minilm(side_by_side, minilm, wikipedia):
+    compare(side_by_side, "train-minilm", minilm, wikipedia)
 
 
 @pytest.mark.data
 @pytest.mark.weights
-def test_minilm_in_bfloat16(side_by_side, minilm, wikipedia, tmp_path):
+def test_minilm_in_bfloat16(side_by_side, minilm, wikipedia):
     capabilities = torch.cpu.get_capabilities()
     if not any(capabilities.get(name) for name in ("avx512_bf16", "amx_bf16")):
         pytest.skip("this processor has no arithmetic in bfloat16: it would be slower")
-    compare(side_by_side, "train-minilm-bf16", minilm, tmp_path, wikipedia, "bfloat16")
+    compare(side_by_side, "train-minilm-bf16", minilm, wikipedia, "bfloat16")
 
 
 @pytest.mark.data
 @pytest.mark.weights
-def test_minilm_on_triplets(side_by_side, minilm, data_dir, tmp_path):
+def test_minilm_on_triplets(side_by_side, minilm, data_dir):
     columns = read_triplets(data_dir / "nli/snli_triplets_for_simcse.csv")
     order = np.random.default_rng(0).permutation(len(columns[0]))[: BATCH * BATCHES]
     shuffled = tuple(tuple(column[row] for row in order) for column in columns)
-    compare(side_by_side, "train-minilm-triplets", minilm, tmp_path, shuffled)
+    compare(side_by_side, "train-minilm-triplets", minilm, shuffled)
 
 
 @pytest.mark.data
@@ -126,6 +126,4 @@ def test_a_model_of_the_shape_of_bert_base(side_by_side, minilm, wikipedia, tmp_
     with seeded(0):
         transformers.BertModel(config).save_pretrained(folder)
     transformers.AutoTokenizer.from_pretrained(minilm).save_pretrained(folder)
-    compare(
-        side_by_side, "train-bert-base", folder, tmp_path, wikipedia, rounds=BATCHES
-    )
+    compare(side_by_side, "train-bert-base", folder, wikipedia, rounds=BATCHES)

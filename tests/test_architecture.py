@@ -26,38 +26,6 @@ ROOMS: tuple[tuple[str, ...], ...] = (
     ("cli",),
 )
 
-# Seconds to import: inside a function, or in a module that only functions import.
-HEAVY = {
-    *(
-        "torch",
-        "transformers",
-        "scipy",
-        "sklearn",
-        "datasets",
-        "mteb",
-        "sentence_transformers",
-    ),
-    *("matplotlib", "nltk"),
-}
-LAZY = (
-    "encoders.bilm",
-    "encoders.kernels.loading",
-    "encoders.kernels.tokenizing",
-    "encoders.kernels.modules",
-    "encoders.kernels.packed",
-    "encoders.kernels.padded",
-    "transforms.autoencoder",
-    "transforms.flow",
-    "transforms.residual_layers",
-    "training.contrastive",
-    "training.encoder",
-    "training.finetune",
-    "training.loop",
-    "training.masked_words",
-    "training.siamese",
-    "interop",
-)
-
 
 def modules(package: str) -> dict[str, ast.Module]:
     """The syntax of every module, by its name inside the package."""

@@ -29,7 +29,7 @@ from harness.core.interfaces import EncoderConfig, Trained
 from harness.core.pairs import Pairs
 from harness.core.progress import progress_on
 from harness.data.places import Places
-from harness.encoders.checkpoint import transformer_folder
+from harness.encoders.modules import transformer_folder
 from harness.encoders.native import bypass_note
 from harness.encoders.trained import FamilyConfig
 from harness.encoders.transformer import TransformerConfig
@@ -123,7 +123,7 @@ def open_training(
 
     if recipe.threads is not None:
         torch.set_num_threads(recipe.threads)
-    checkpoint = (start_name(recipe), folder, places.cache)
+    checkpoint = (start_name(recipe), folder)
     if isinstance(recipe, Sbert):
         encoder = SentenceEncoder(*checkpoint, recipe)
         return SiameseTraining(recipe, encoder, columns, targets), digests

@@ -26,12 +26,10 @@ from torch.nn import functional as F  # noqa: N812
 from harness.core.arrays import Float, Float32, Int64
 from harness.core.digests import digest_of_files
 from harness.core.errors import UsageError
-from harness.encoders.checkpoint import weights_files
-from harness.encoders.checkpoint_settings import maximum_length
+from harness.encoders.checkpoint import maximum_length, weights_files
 from harness.encoders.kernels.loading import open_checkpoint
 from harness.encoders.kernels.packed import Run, runs_of
 from harness.encoders.kernels.padded import TokenIds, padded_states
-from harness.encoders.weights import read_tensors
 from harness.training.recipes import HeadUse, Sbert, Simcse
 from harness.transforms.pooling import CLS, POOLINGS, Cls, Mean
 
@@ -197,7 +195,6 @@ class SentenceEncoder(nn.Module):
     Args:
         name: Its name, for messages.
         folder: The checkpoint folder.
-        cache: The cache folder, which keeps the safetensors form of pickled weights.
         recipe: The settings of the training.
         head: The use of a head, a dense layer with tanh over the pooled vector, as BERT's
             pooler is: in training only ("train"), or kept as the checkpoint's pooler
@@ -217,12 +214,7 @@ class SentenceEncoder(nn.Module):
     """
 
     def __init__(
-        self,
-        name: str,
-        folder: Path,
-        cache: Path,
-        recipe: Simcse | Sbert,
-        head: HeadUse = "none",
+        self, name: str, folder: Path, recipe: Simcse | Sbert, head: HeadUse = "none"
     ) -> None:
         super().__init__()
         if recipe.pooling not in TRAINABLE:
@@ -232,17 +224,14 @@ class SentenceEncoder(nn.Module):
             )
         self.pooling = TRAINABLE[recipe.pooling]
         self.start_sha256 = digest_of_files(weights_files(folder))
-        tensors = read_tensors(folder, cache)
-        length = maximum_length(name, folder, recipe.max_length)
-        opened = open_checkpoint(name, folder, tensors, length)
-        self.summary = opened.kernel.summary
+        self.tokenizer, kernel = open_checkpoint(name, folder, recipe.max_length)
+        self.summary = kernel.summary
         if self.pooling is CLS and self.summary is None:
             raise UsageError(f"{name}: {CLS.refusal}")
-        self.transformer = opened.kernel.model
-        self.padding_id = opened.kernel.padding_id
-        self.tokenizer = opened.tokenizer
+        self.transformer = kernel.model
+        self.padding_id = kernel.padding_id
         own_length = maximum_length(name, folder)
-        self.reader = replace(opened.tokenizer, max_length=own_length)
+        self.reader = replace(self.tokenizer, max_length=own_length)
         self.recipe = recipe
         self.noise = Noise()
         config: Any = self.transformer.config

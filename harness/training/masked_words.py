@@ -35,7 +35,6 @@ class MaskedLMHead(nn.Module):
     Args:
         name: The name of the checkpoint, for messages.
         folder: Its folder, which holds the head.
-        cache: The cache folder, which keeps the safetensors form of pickled weights.
         encoder: The encoder that was opened from the same folder.
 
     Raises:
@@ -43,9 +42,7 @@ class MaskedLMHead(nn.Module):
         DataError: The checkpoint lacks a part of it.
     """
 
-    def __init__(
-        self, name: str, folder: Path, cache: Path, encoder: SentenceEncoder
-    ) -> None:
+    def __init__(self, name: str, folder: Path, encoder: SentenceEncoder) -> None:
         super().__init__()
         config = AutoConfig.from_pretrained(
             folder, local_files_only=True, trust_remote_code=False
@@ -55,7 +52,7 @@ class MaskedLMHead(nn.Module):
                 f"{name}: this architecture models no masked words; leave them out"
             )
         architecture = MODEL_FOR_MASKED_LM_MAPPING[type(config)]
-        tensors = read_tensors(folder, cache)
+        tensors = read_tensors(folder)
         model, loading = model_with_weights(architecture, config, tensors)
         encoder_name = model.base_model_prefix
         for weight_name in loading["missing_keys"]:

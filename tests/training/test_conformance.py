@@ -80,7 +80,7 @@ def test_losses_of_the_first_steps_are_those_of_the_authors_code(
     assert [text_digest(column) for column in columns] == authors["text_sha256"]
 
     start = places.encoder(load_registry().encoders["bert-mini"])
-    encoder = SentenceEncoder("bert-mini", start, cache_dir, recipe, recipe.head)
+    encoder = SentenceEncoder("bert-mini", start, recipe, recipe.head)
     training = ContrastiveTraining(recipe, encoder, columns)
     assert training.schedule.steps == STEPS
     assert training.schedule.learning_rate == authors["learning_rate"]

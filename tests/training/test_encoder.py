@@ -27,10 +27,10 @@ TEXTS = [
 
 
 @pytest.fixture
-def open_training_encoder(checkpoint, tmp_path):
+def open_training_encoder(checkpoint):
     def encoder(kind="bert", head="none", **settings):
         recipe = SimcseUnsup(start=kind, **settings)
-        return SentenceEncoder(kind, checkpoint(kind), tmp_path, recipe, head)
+        return SentenceEncoder(kind, checkpoint(kind), recipe, head)
 
     return encoder
 

@@ -98,13 +98,13 @@ def training(folder):
     def make(recipe, columns, targets=None):
         head = getattr(recipe, "head", "none")
         if recipe not in opened:
-            opened[recipe] = SentenceEncoder("tiny", folder, folder, recipe, head)
+            opened[recipe] = SentenceEncoder("tiny", folder, recipe, head)
         encoder = copy.deepcopy(opened[recipe]).train()
         if targets is not None:
             return SiameseTraining(recipe, encoder, columns, targets)
         masked = None
         if recipe.masked_words:
-            masked = MaskedLMHead("tiny", folder, folder, encoder)
+            masked = MaskedLMHead("tiny", folder, encoder)
         return ContrastiveTraining(recipe, encoder, columns, masked)
 
     return make
