@@ -173,17 +173,17 @@ def cite_method(
 
 def published_sentence(cell: PublishedCell, registry: Registry) -> str:
     """A cell's row, column and protocol; the number as printed, in points, and its place."""
-    protocol = protocol_in_words(cell, registry)
+    tasks, metric, aggregation = protocol_in_words(cell, registry)
     column = cell.column.label
-    if protocol.tasks:
+    if tasks:
         average = "mean of " if cell.average_of else ""
-        column += f" ({average}{protocol.tasks})"
+        column += f" ({average}{tasks})"
     runs = ""
     if cell.row.n is not None:
         statistic = "mean" if cell.row.statistic == "score" else cell.row.statistic
         spread = "" if cell.sd is None else f", sd {cell.sd:g}"
         runs = f" ({statistic} of {cell.row.n} runs{spread})"
-    facts = [cell.row.name, column, protocol.metric, protocol.aggregation]
+    facts = [cell.row.name, column, metric, aggregation]
     number = cell.in_points or cell.value
     return f"{', '.join(filter(None, facts))}: published {number}{runs} in {cell.place}"
 

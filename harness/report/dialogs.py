@@ -88,7 +88,6 @@ def _published_number(
     """A published number: where it is printed, its protocol, and what was measured for it."""
     cell, registry = number.cell, folder.registry
     method = compose_method(cell.row.method, registry)
-    protocol = protocol_in_words(cell, registry)
     notes = [*cell.notes, *notes_on_origin(number)]
     if cell.why_not:
         notes.insert(0, cell.why_not.explanation)
@@ -102,22 +101,19 @@ def _published_number(
         neighbours = neighbours_in_words(numbers[cell.id], found)
     reference = confirmed_by(cell, folder.confirmations, folder.records, registry)
     difference = number.verdict.difference
-    facts = (protocol.tasks, protocol.metric, protocol.aggregation)
     return {
         "printed": printed_number(cell),
         "label": cell.row.name,
         "column": cell.column.label,
         "place": cell.place,
         "source": cell.source,
-        "protocol": ", ".join(filter(None, facts)),
+        "protocol": ", ".join(filter(None, protocol_in_words(cell, registry))),
         "evidence": evidence_in_words(cell, reference),
         "method": cell.method,
-        "trained": ""
-        if cell.row.model_free
-        else training_data_in_words(cell.row, method),
+        "trained": training_data_in_words(cell.row, method),
         "fitted": fit_corpus_in_words(cell.row, method),
         "state": str(number.state),
-        "tasks": [name for name in cell.tasks if name in registry.tasks],
+        "tasks": cell.tasks,
         "notes": notes,
         "needs": needs,
         "neighbours": list(neighbours),

@@ -77,9 +77,7 @@ def paper_page(table: published.Table, folder: ResultsFolder) -> str:
     rows = []
     for row in table.rows:
         method = compose_method(row.method, folder.registry)
-        trained_on = ""
-        if not row.model_free:
-            trained_on = training_data_in_words(row, method)
+        trained_on = training_data_in_words(row, method)
         name = f"`{row.method}`" if row.method else ""
         fit_corpus = fit_corpus_in_words(row, method)
         rows.append([row.label, f"`{row.id}`", name, trained_on, fit_corpus])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from harness.core.metrics import metrics
 from harness.core.types import Method, Task
@@ -56,31 +55,21 @@ def task_in_words(task: Task) -> str:
     return f"{task.name}, {'+'.join(task.scored)}, {TEXT_FORMS[task.text]}"
 
 
-@dataclass(frozen=True, kw_only=True)
-class ProtocolInWords:
+def protocol_in_words(cell: PublishedCell, registry: Registry) -> tuple[str, str, str]:
     """A published cell's tasks with split and text form, its metric and its aggregation."""
-
-    tasks: str
-    metric: str
-    aggregation: str
-
-
-def protocol_in_words(cell: PublishedCell, registry: Registry) -> ProtocolInWords:
-    """The protocol of a published cell; tasks that are not registered are left out."""
-    tasks = [registry.tasks[name] for name in cell.tasks if name in registry.tasks]
+    tasks = [task_in_words(registry.tasks[name]) for name in cell.tasks]
     similarity = "gold" if cell.row.model_free else "cosine"
     aggregation = (
         cell.column.aggregation or cell.row.aggregation or cell.table.aggregation
     )
-    return ProtocolInWords(
-        tasks="; ".join(task_in_words(task) for task in tasks),
-        metric=metric_in_words(cell.metric, similarity),
-        aggregation=aggregation_in_words(aggregation),
-    )
+    metric = metric_in_words(cell.metric, similarity)
+    return "; ".join(tasks), metric, aggregation_in_words(aggregation)
 
 
 def training_data_in_words(row: Row, method: Method | None) -> str:
-    """What the encoder of a published row was trained on, by its method or else by the row."""
+    """What the encoder of a published row was trained on; empty where there is none."""
+    if row.model_free:
+        return ""
     if method is not None:
         return method.encoder.trained_on
     if row.trained_on:
