@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 TEMPLATE_FOLDER = Path(__file__).with_name("templates")
+JSON_FORM = {"ensure_ascii": False, "separators": (",", ":"), "allow_nan": False}
 SEVERAL_EMPTY_LINES = re.compile(r"\n{3,}")
 
 
@@ -40,6 +41,7 @@ def templates() -> Environment:
         lstrip_blocks=True,
     )
     made.filters |= {"md": escape, "table": _in_markdown, "link": link_to}
+    made.policies["json.dumps_kwargs"] = JSON_FORM
     made.globals["tolerances"] = TOLERANCES
     return made
 

@@ -10,12 +10,10 @@ datatables.net@3.1.5`, `package/js/dataTables.min.js` and `package/License.txt`.
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any
 from urllib.parse import quote
 
 from markupsafe import Markup, escape
@@ -101,7 +99,7 @@ def site_page(folder: ResultsFolder, picture: Picture | None) -> str:
         legend=legend(),
         marks=VERDICT_MARKS,
         files=files,
-        data=in_script(dialog_data(folder, boards)),
+        data=dialog_data(folder, boards),
     )
     return f"{text.rstrip()}\n"
 
@@ -194,13 +192,3 @@ def in_code(text: str) -> Markup:
     # `re` joins with the methods of what it is given: Markup would escape the tags,
     # too.
     return Markup(CODE_IN_TEXT.sub(r"<code>\1</code>", str(escape(text))))  # noqa: S704 - escaped before
-
-
-def in_script(data: Any) -> str:
-    """JSON escaped for an element `script`."""
-    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    return (
-        text.replace("<", "\\u003c")
-        .replace("\u2028", "\\u2028")
-        .replace("\u2029", "\\u2029")
-    )

@@ -14,8 +14,8 @@ from test_hostile_text import table_of
 
 from harness.report.build import SlowFile, generated
 from harness.report.pictures import picture_of
-from harness.report.render import TEMPLATE_FOLDER
-from harness.report.site_page import SITE_PAGE, in_script, made_from
+from harness.report.render import TEMPLATE_FOLDER, templates
+from harness.report.site_page import SITE_PAGE, made_from
 from harness.results.folder import ResultsFolder
 from harness.results.index import Results
 
@@ -107,7 +107,7 @@ def test_what_it_is_made_from_changes_with_records_pictures_and_tables(tmp_path)
 
 
 def test_a_script_element_cannot_be_ended_from_within():
-    text = "</script><!-- <script> \u2028"
-    shown = in_script({"a": text})
+    data = {"a": "</script><!-- <script> \u2028"}
+    shown = templates().from_string("{{ data | tojson }}").render(data=data)
     assert "<" not in shown
-    assert json.loads(shown) == {"a": text}
+    assert json.loads(shown) == data
