@@ -125,8 +125,9 @@ class Places:
         asset = asset_named(name)
         if asset.embedded:
             return EMBEDDED_DATA
-        for folder, _ in self._places_of(asset):
-            return folder
+        found = next(self._places_of(asset), None)
+        if found is not None:
+            return found[0]
         description = asset.what
         if asset.download_size:
             description += f", about {sized(asset.download_size)}"

@@ -74,7 +74,9 @@ def in_torch(data: LabelledRows, dev: LabelledRows, penalty: float):
     return kept, best
 
 
-# --- training ------------------------------------------------------------------------------------
+# Training
+
+
 @pytest.mark.parametrize(("classes", "width"), [(2, 6), (3, 1), (6, 50)])
 def test_training_is_torchs_number_for_number(classes, width):
     data, dev = (labelled(*blobs(n, width, classes, seed=n)) for n in (150, 60))
@@ -85,7 +87,9 @@ def test_training_is_torchs_number_for_number(classes, width):
         assert regression[1] == pytest.approx(accuracy)
 
 
-# --- the protocol --------------------------------------------------------------------------------
+# The protocol
+
+
 def by_splits(*sizes: int, apart: float = 8.0):
     """Sets of one problem: all vectors, and each set as rows of them."""
     sets = [blobs(size, apart=apart, seed=size) for size in sizes]
@@ -135,7 +139,9 @@ def test_what_cannot_be_classified_is_refused():
             predicted_classes(x, test, [rows])
 
 
-# --- scores --------------------------------------------------------------------------------------
+# Scores
+
+
 def scores(values: np.ndarray, gold: np.ndarray) -> dict:
     texts = ("a sentence",) * len(gold)
     return metrics()["classification"].score(values, Pairs(texts, (), gold, texts))

@@ -65,10 +65,8 @@ def test_a_device_and_a_batch_are_told_and_leave_the_key(tmp_path):
 def test_a_half_precision_has_a_key_of_its_own_before_and_after_loading(tmp_path):
     keys = set()
     for dtype in ("float32", "bfloat16", "float16"):
-        encoder, config = (
-            loaded(tmp_path, Hardware(dtype=dtype)),
-            MINI.on(Hardware(dtype=dtype)),
-        )
+        hardware = Hardware(dtype=dtype)
+        encoder, config = loaded(tmp_path, hardware), MINI.on(hardware)
         assert config.identify(Places(tmp_path).encoder(config)).key == encoder.key
         assert encoder.facts["dtype"] == dtype
         keys.add(encoder.key)
