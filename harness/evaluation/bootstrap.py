@@ -51,6 +51,7 @@ RESAMPLED: Mapping[ScorePath, ResampledMetric] = {
 Centred = Int64[np.ndarray, "P B"] | Float64[np.ndarray, "P B"]
 Centring = Callable[[Int64[np.ndarray, "P B"]], Centred]
 
+RESAMPLING_SEED = 0
 COUNTS_IN_BLOCK = 2**17  # a block of 1 MB and its ranks fit into a core's cache
 
 # A column is constant in a resample if its spread there is below this share of its spread
@@ -82,9 +83,7 @@ def _letters_and_digits(text: str) -> str:
     return "".join(character for character in folded if character.isalnum())
 
 
-def draw_counts(
-    items: Sequence[str], resamples: int, seed: int
-) -> UInt8[np.ndarray, "P R"]:
+def draw_counts(items: Sequence[str], resamples: int) -> UInt8[np.ndarray, "P R"]:
     """How often each resample holds each item: a Poisson distribution of mean 1.
 
     Every distinct item has a generator of its own, seeded by its text. So an item that
@@ -94,18 +93,17 @@ def draw_counts(
     Args:
         items: The text of each item; P is their number.
         resamples: The number of resamples, R.
-        seed: The seed of the bootstrap.
     """
     rows: dict[str, UInt8[np.ndarray, " R"]] = {}
     for item in dict.fromkeys(items):
-        draws = generator_of(item, seed).poisson(1.0, size=resamples)
+        draws = generator_of(item).poisson(1.0, size=resamples)
         rows[item] = draws.astype(np.uint8)
     return np.stack([rows[item] for item in items])
 
 
-def generator_of(text: str, seed: int) -> np.random.Generator:
+def generator_of(text: str) -> np.random.Generator:
     """The generator for an item, or for anything else that a text names."""
-    digest = hashlib.sha256(f"{seed} {text}".encode()).digest()
+    digest = hashlib.sha256(f"{RESAMPLING_SEED} {text}".encode()).digest()
     return np.random.Generator(np.random.SFC64(int.from_bytes(digest[:16], "big")))
 
 

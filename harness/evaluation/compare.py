@@ -56,7 +56,6 @@ from harness.results.records import Cell
 from harness.results.scorings import COMPARED_SCORINGS, averages
 
 RESAMPLES = 10_000
-RESAMPLING_SEED = 0
 
 # A method, and the seeds over which its mean is taken.
 Side = tuple[str, tuple[int, ...]]
@@ -196,13 +195,13 @@ def _score_resamples(
     similarities: Mapping[Side, Float[np.ndarray, "S P"]],
 ) -> tuple[TaskScore, ScoresOnResamples]:
     """A score of both sides on every resample of the task's items."""
-    counts = draw_counts(item_texts(pairs), RESAMPLES, RESAMPLING_SEED)
+    counts = draw_counts(item_texts(pairs), RESAMPLES)
     columns = np.concatenate([*similarities.values()])
     scores = bootstrap_scores(columns, pairs, score[1], counts)
     means = {}
     for method, seeds in similarities:
         of_seeds, scores = np.split(scores, [len(seeds)])
-        generator = generator_of(f"seeds of {method}", RESAMPLING_SEED)
+        generator = generator_of(f"seeds of {method}")
         weights = seed_weights(len(seeds), RESAMPLES, generator)
         means[method, seeds] = (weights * of_seeds).sum(axis=0)
     return score, means

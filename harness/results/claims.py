@@ -263,7 +263,7 @@ class Finding:
 
 @dataclass(frozen=True, kw_only=True)
 class ClaimResult:
-    """A claim with a finding for each task, and the average where there is one.
+    """A claim with a finding for each task, and one for the average if there is one.
 
     Its outcome is the outcome of more than half of its tasks. A task without a score
     counts, and the average does not. A conjunction is higher if it is higher on all

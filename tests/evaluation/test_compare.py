@@ -20,7 +20,6 @@ from harness.evaluation.bootstrap import (
 )
 from harness.evaluation.compare import (
     RESAMPLES,
-    RESAMPLING_SEED,
     Resampler,
     compare_methods,
     compare_shown,
@@ -103,9 +102,9 @@ def resampled(runs, loader, method, *of_tasks, seeds=1):
     for of in of_tasks:
         pairs = loader.texts(of).pairs
         columns = [runs.cosines(Cell(method, of.name, seed)) for seed in range(seeds)]
-        counts = draw_counts(item_texts(pairs), RESAMPLES, RESAMPLING_SEED)
+        counts = draw_counts(item_texts(pairs), RESAMPLES)
         scores = bootstrap_scores(np.stack(columns), pairs, ALL, counts)
-        generator = generator_of(f"seeds of {method}", RESAMPLING_SEED)
+        generator = generator_of(f"seeds of {method}")
         weights = seed_weights(seeds, RESAMPLES, generator)
         means.append((weights * scores).sum(axis=0))
     return np.mean(means, axis=0)
