@@ -25,7 +25,7 @@ from harness.results.folder import ResultsFolder
 
 
 def check_command(
-    results: opt.Run = Path("runs"),
+    results: opt.RunFolder = Path("runs"),
     baseline: opt.Baseline = Path("results"),
     method: opt.Methods = None,
     task: opt.Tasks = None,

@@ -34,20 +34,20 @@ SECONDS_FOR_AN_ANSWER = 4.0  # of a host, before downloads
 LONGEST_FAULT = 150  # of an error
 
 
-def fetch_small_data(folders: opt.Folders, registry: Registry) -> opt.Folders:
+def fetch_small_data(options: opt.Run, registry: Registry) -> opt.Run:
     """Fetch the small public data sets that are missing.
 
     Args:
-        folders: Where data and encodings are; without a data folder, `data` is taken.
+        options: Where data and encodings are; without a data folder, `data` is taken.
         registry: Says how the rows of each data set are checked.
 
     Returns:
-        The folders, with a data folder if there is one. If a data set did not arrive,
+        The options, with a data folder if there is one. If a data set did not arrive,
         notes say why, and how to place its files by hand.
     """
-    data_dir = DATA_DIR if folders.data_dir is None else folders.data_dir
-    with_data_dir = replace(folders, data_dir=data_dir)
-    places = (with_data_dir if data_dir.is_dir() else folders).places()
+    data_dir = DATA_DIR if options.data_dir is None else options.data_dir
+    with_data_dir = replace(options, data_dir=data_dir)
+    places = (with_data_dir if data_dir.is_dir() else options).places()
     assets = [asset_named(name) for name in FIRST_ASSETS if not places.has_data(name)]
     names = " ".join(asset.name for asset in assets)
     switch = offline_switch(os.environ)
@@ -88,7 +88,7 @@ def fetch_small_data(folders: opt.Folders, registry: Registry) -> opt.Folders:
             )
         with suppress(OSError):  # a folder into which something was downloaded stays
             data_dir.rmdir()
-    return with_data_dir if data_dir.is_dir() else folders
+    return with_data_dir if data_dir.is_dir() else options
 
 
 def hosts_without_answer(hosts: Collection[str]) -> set[str]:

@@ -1,7 +1,7 @@
 """Options that several commands share, and how commands print.
 
 Modules of this package import it as `opt`. A type such as `opt.Methods` annotates one
-parameter of a command. A dataclass such as `opt.Selection` holds several options,
+parameter of a command. A dataclass such as `opt.Run` holds several options,
 which `harness.cli.parsing.flattened` makes of its fields. Every command prints its
 answer by `say`, and lines that are no part of the answer by `note`.
 """
@@ -185,7 +185,7 @@ Output = Annotated[
         "--output", "-o", help="Folder for records and per-pair similarities."
     ),
 ]
-Run = Annotated[
+RunFolder = Annotated[
     Path,
     typer.Option(
         "--results", help="Folder of a run: records and per-pair similarities."
@@ -238,7 +238,7 @@ class Folders:
 
 @dataclass(frozen=True)
 class Selection:
-    """The cells that `run` and `reproduce` measure, and the device."""
+    """The cells that a run measures, and the device."""
 
     method: Methods = None
     task: Tasks = None
@@ -269,17 +269,10 @@ class Selection:
         ),
     ] = None
 
-    def require_whole(self, option: str) -> None:
-        """Raise UsageError for a smoke test, which the option is not for."""
-        if self.limit is not None:
-            raise UsageError(
-                f"--limit and {option} exclude each other: what is limited is no baseline"
-            )
-
 
 @dataclass(frozen=True)
-class Execution:
-    """How `run` and `reproduce` measure cells, and where the records go."""
+class Run(Folders, Selection):
+    """The options of `run` and `reproduce`: the cells, how they are measured, and where."""
 
     output: Output = Path("runs")
     overwrite: Annotated[
@@ -307,11 +300,15 @@ class Execution:
         ),
     ] = MIN_COVERAGE
 
-    def folder(self, limit: int | None) -> Path:
-        """The folder of a run's records; a smoke test has a folder of its own."""
-        return self.output if limit is None else self.output / f"limit-{limit}"
+    @property
+    def folder(self) -> Path:
+        """The folder of the records; a smoke test has a folder of its own."""
+        if self.limit is None:
+            return self.output
+        return self.output / f"limit-{self.limit}"
 
-    def jobs_on(self, device: str) -> int | str:
+    @property
+    def processes(self) -> int | str:
         """The scheduler, or the processes: one on a GPU, where each would load the weights."""
         if self.jobs is not None and self.scheduler is not None:
             raise UsageError(
@@ -321,7 +318,14 @@ class Execution:
             return self.scheduler
         if self.jobs is not None:
             return self.jobs
-        return default_jobs() if device.startswith("cpu") else 1
+        return default_jobs() if self.device.startswith("cpu") else 1
+
+    def require_whole(self, option: str) -> None:
+        """Raise UsageError for a smoke test, which the option is not for."""
+        if self.limit is not None:
+            raise UsageError(
+                f"--limit and {option} exclude each other: what is limited is no baseline"
+            )
 
 
 @dataclass(frozen=True)

@@ -59,9 +59,7 @@ JSON_FIELDS = ("method", "task", "seed", "scores", "pairs", "timings")
 
 
 def run_command(
-    selection: opt.Selection,
-    folders: opt.Folders,
-    execution: opt.Execution,
+    options: opt.Run,
     dry_run: Annotated[
         bool,
         typer.Option(
@@ -88,8 +86,8 @@ def run_command(
     When a cell fails, the others still run. The table at the end shows each score beside
     what BASELINE/papers says is published for it.
     """
-    names_cells = bool(selection.method and selection.task) or selection.profile
-    names_nothing = not selection.method and not selection.task
+    names_cells = bool(options.method and options.task) or options.profile
+    names_nothing = not options.method and not options.task
     if not names_cells and not (gate and names_nothing):
         raise UsageError(
             "nothing selected: give -m METHOD and -t TASK (harness list shows them), or --profile"
@@ -100,25 +98,24 @@ def run_command(
         )
     if update:
         require_own("--baseline", baseline)
-    default_cells = cells_of_profile(selection, baseline)
+    default_cells = cells_of_profile(options, baseline)
     if gate:
-        selection.require_whole("--gate")
+        options.require_whole("--gate")
         opt.note_packaged(baseline)
         default_cells = partial(quick_set, committed=baseline)
-    chosen = select(selection, folders, default_cells, execution.quiet)
+    chosen = select(options, default_cells)
     committed = ResultsFolder(baseline, chosen.registry)
-    runs = committed.reopen(execution.folder(selection.limit))
+    runs = committed.reopen(options.folder)
     if dry_run:
         plan = make_plan(chosen.cells, chosen.loader, runs.store)
         text = plan_text(plan, opt.terminal_width())
         opt.say(json.dumps(asdict(plan)) if as_json else text)
         return
     tables = runs.tables  # a fault in one of them is told before anything is measured
-    line_of = None if execution.quiet else _line_of_cell
+    line_of = None if options.quiet else _line_of_cell
     if as_json:
         line_of = _json_of_cell
-    jobs = execution.jobs_on(selection.device)
-    outcomes = measure(chosen, runs.store, execution, jobs, line_of)
+    outcomes = measure(chosen, runs.store, options, line_of)
     messages = Counter(outcome.message for outcome in outcomes if outcome.message)
     for message, count in messages.items():
         opt.note(f"harness: {message} ({counted(count, 'cell')})")
@@ -135,9 +132,7 @@ def run_command(
 
 
 def reproduce_command(
-    selection: opt.Selection,
-    folders: opt.Folders,
-    execution: opt.Execution,
+    options: opt.Run,
     baseline: opt.Baseline = Path("results"),
     update: Annotated[
         bool, typer.Option("--update", help="Promote what was measured to BASELINE.")
@@ -150,27 +145,26 @@ def reproduce_command(
     opt.require_folder("--baseline", baseline)
     if update:
         require_own("--baseline", baseline)
-        selection.require_whole("--update")
-    profile_cells = cells_of_profile(selection, baseline)
-    is_first_run = selection.profile == "first"
+        options.require_whole("--update")
+    profile_cells = cells_of_profile(options, baseline)
+    is_first_run = options.profile == "first"
     if is_first_run:
-        folders = fetch_small_data(folders, load_registry())
-    chosen = select(selection, folders, profile_cells, execution.quiet)
+        options = fetch_small_data(options, load_registry())
+    chosen = select(options, profile_cells)
     committed = ResultsFolder(baseline, chosen.registry)
-    output = execution.folder(selection.limit)
+    output = options.folder
     runs = committed.reopen(output)
-    if not execution.quiet:
-        done_cells = None if execution.overwrite else runs.store
+    if not options.quiet:
+        done_cells = None if options.overwrite else runs.store
         plan = make_plan(chosen.cells, chosen.loader, done_cells)
         opt.say(plan_text(plan, opt.terminal_width()))
 
     tables = runs.tables
-    jobs = execution.jobs_on(selection.device)
-    outcomes = measure(chosen, runs.store, execution, jobs)
+    outcomes = measure(chosen, runs.store, options)
     records = [outcome.record for outcome in outcomes if outcome.record]
     checks = []
-    if selection.limit is None:
-        _compare_rows(chosen, runs, committed, jobs)
+    if options.limit is None:
+        _compare_rows(chosen, runs, committed, options.processes)
         rules = read_rules(baseline)
         checks = [check_record(record, committed.records, rules) for record in records]
     numbers = numbers_beside(records, tables, chosen.registry)
@@ -198,7 +192,7 @@ def reproduce_command(
             f"{counted(len(pages), 'generated file')} rewritten"
         )
     if is_first_run and numbers:
-        lines += next_step(finished_run, folders.places(), chosen.registry)
+        lines += next_step(finished_run, options.places(), chosen.registry)
     for line in lines:
         opt.say(line)
     if not update and any(check.moved for check in checks):
@@ -213,29 +207,26 @@ def reproduce_command(
 
 
 def cells_of_profile(
-    selection: opt.Selection, baseline: Path
+    options: opt.Run, baseline: Path
 ) -> Callable[[Registry], tuple[PlannedCell, ...]]:
     """A function that gives the cells of the options' profile, or of `all`, for a registry.
 
     `baseline` is the results folder whose papers the profile `papers` reads. Raises
     UsageError if there is no such profile, or the options name cells, too.
     """
-    if selection.profile is not None and (selection.method or selection.task):
+    if options.profile is not None and (options.method or options.task):
         raise UsageError(
             "--profile chooses the cells, and so do -m and -t: give one of them"
         )
-    name = "all" if selection.profile is None else selection.profile
+    name = "all" if options.profile is None else options.profile
     look_up("profile", name, dict.fromkeys(PROFILES))
-    return partial(
-        profile, name=name, papers=papers_of(baseline), seeds=selection.seeds
-    )
+    return partial(profile, name=name, papers=papers_of(baseline), seeds=options.seeds)
 
 
 def measure(
     chosen: Selected,
     store: Store,
-    execution: opt.Execution,
-    jobs: Jobs,
+    options: opt.Run,
     line_of: Callable[[Record], str] | None = None,
 ) -> list[Outcome]:
     """Measure cells with a bar on stderr.
@@ -245,23 +236,23 @@ def measure(
     Args:
         chosen: The cells, and what loads their texts.
         store: Where their records go.
-        execution: The options of the run.
-        jobs: The number of processes that measure, or the scheduler of those that do.
+        options: The options of the run.
         line_of: The line that is printed of each record when its cell is done; None
             prints none.
 
     Returns:
         The outcome of every cell of this part of the run.
     """
-    cells = part_of(chosen.cells, execution.shard)
+    jobs = options.processes
+    cells = part_of(chosen.cells, options.shard)
     if not cells:
-        opt.note(f"part {execution.shard} has no cell")
+        opt.note(f"part {options.shard} has no cell")
         return []
     places = chosen.loader.places
     make_folder(store.folder, "--output")
     make_folder(places.cache, CACHE_SETTING)
     trainings = missing_trainings(cells, places)
-    bar = nullcontext(Progress()) if execution.quiet else progress_on(sys.stderr)
+    bar = nullcontext(Progress()) if options.quiet else progress_on(sys.stderr)
     outcomes: list[Outcome] = []
     try:
         with bar as progress:
@@ -269,8 +260,8 @@ def measure(
                 chosen.loader,
                 store,
                 progress,
-                overwrite=execution.overwrite,
-                min_coverage=execution.min_coverage,
+                overwrite=options.overwrite,
+                min_coverage=options.min_coverage,
             )
             if trainings:
                 progress.phase("training", len(trainings))

@@ -11,7 +11,7 @@ from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
-from harness.cli.options import Folders, Selection, note
+from harness.cli.options import Folders, Run, note
 from harness.core.hardware import base_name
 from harness.core.interfaces import EncoderConfig
 from harness.core.types import MethodId
@@ -37,35 +37,25 @@ class Selected:
 
 
 def select(
-    selection: Selection,
-    folders: Folders,
-    default: Callable[[Registry], tuple[PlannedCell, ...]],
-    quiet: bool = False,
+    options: Run, default: Callable[[Registry], tuple[PlannedCell, ...]]
 ) -> Selected:
     """Select the cells of a command's options.
 
     Notes say what a word was taken for, what a glob leaves out, and, even where a
     command is quiet, which modules of a folder given by hand its poolings do not use.
 
-    Args:
-        selection: The options that name methods, tasks, seeds and device; and, for a
-            smoke test, how many rows of a split and sentences of a corpus are read.
-        folders: Where data sets and encodings are.
-        default: Gives the cells if neither methods nor tasks are named.
-        quiet: Whether the other notes are left out.
+    `default` gives the cells if neither methods nor tasks are named.
     """
-    resolver = Resolver.from_options(folders.places(), selection.encoder or [])
-    methods = resolver.patterns(selection.method or [])
-    tasks = resolver.task_patterns(selection.task or [])
+    resolver = Resolver.from_options(options.places(), options.encoder or [])
+    methods = resolver.patterns(options.method or [])
+    tasks = resolver.task_patterns(options.task or [])
     registry, corpora = resolver.registry, resolver.registry.corpora
     if methods or tasks:
-        cells, omissions = select_cells(registry, methods, tasks, selection.seeds)
+        cells, omissions = select_cells(registry, methods, tasks, options.seeds)
     else:
         cells, omissions = default(registry), ""
-    cells = on_hardware(
-        cells, selection.device, selection.dtype, selection.batch_tokens
-    )
-    if not quiet:
+    cells = on_hardware(cells, options.device, options.dtype, options.batch_tokens)
+    if not options.quiet:
         _note_meanings(resolver)
         if omissions:
             note(omissions)
@@ -74,7 +64,7 @@ def select(
         poolings.setdefault(cell.encoder, set()).add(cell.method.pooling.name)
     for text in bypass_notes(poolings, registry, resolver.places):
         note(f"Note: {text}")
-    limit = selection.limit
+    limit = options.limit
     if limit is not None:
         cells = tuple(replace(cell, task=limited(cell.task, limit)) for cell in cells)
         corpora = {
