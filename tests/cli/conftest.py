@@ -2,13 +2,19 @@
 
 import shlex
 import shutil
+from importlib import import_module
 
 import pytest
 from committed import RESULTS
 from fakes import PROBE, FakeConfig, corpus, numbered, registry
 from processes import Ended
 
-from harness.cli import main
+from harness.cli import SECTIONS, main
+
+# Commands are imported before a test replaces what they import.
+for modules in SECTIONS.values():
+    for module in modules.values():
+        import_module(f"harness.cli.{module}")
 
 PUBLISHED = RESULTS / "papers" / "simcse.issue-285.toml"
 
