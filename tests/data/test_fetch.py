@@ -72,8 +72,8 @@ def hub(monkeypatch, tmp_path):
         )
         running.files = {"far.csv": CSV}
         registry = replace(load_registry(), encoders={"pinned": PINNED, "loose": LOOSE})
-        monkeypatch.setattr("harness.registry.load_registry", lambda: registry)
         monkeypatch.setattr("harness.cli.fetch.load_registry", lambda: registry)
+        monkeypatch.setattr("harness.registry.load_registry", lambda: registry)
         at_hub = f"{HUB}/datasets/me/data/resolve/main"
         texts = Download("texts.tar", r"texts/\1", keep=r"(?:.*/)?([^/]+\.txt)")
         assets = (
