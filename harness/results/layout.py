@@ -14,7 +14,7 @@ from harness.core.errors import UsageError
 from harness.core.layout import HARNESS, IS_WHEEL
 
 # The results that come with the harness. Those of an installed package are only read.
-COMMITTED = HARNESS / "assets" / "committed" if IS_WHEEL else HARNESS.parent / "results"
+COMMITTED = HARNESS / "data" / "committed" if IS_WHEEL else HARNESS.parent / "results"
 
 PAPERS = "papers"
 RECORDS = "records"
