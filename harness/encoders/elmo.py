@@ -91,12 +91,13 @@ class ElmoConfig(BaseConfig):
             if options["lstm"]["use_skip_connections"] is not True:
                 raise ValueError("use_skip_connections is not true")
             arrays: dict[str, Any] = {}
+
+            def keep(name: str, item: Any) -> None:
+                if isinstance(item, h5py.Dataset):  # and no group of them
+                    arrays[name] = np.asarray(item, np.float32)
+
             with h5py.File(self._file(path, WEIGHTS_FILE), "r") as file:
-                names: list[str] = []
-                file.visit(names.append)
-                for name in names:
-                    if isinstance(file[name], h5py.Dataset):  # and no group of them
-                        arrays[name] = np.asarray(file[name], np.float32)
+                file.visititems(keep)
             network = LanguageModel(arrays, options["char_cnn"], options["lstm"])
             [probe] = network([["one", "sentence"]])
         layers, dimensions = probe.shape

@@ -11,7 +11,6 @@ from baselines.natsv import Natsv
 from baselines.sif import SifWeights
 from baselines.whitening import Whitening
 from baselines.zipfian import Centring, NatsvOfPrincipal
-from harness.cli.fetch import fetched_things
 from harness.core.errors import AssetMissing, DataError, UsageError
 from harness.data.places import Places
 from harness.encoders.counted_vectors import (
@@ -210,7 +209,7 @@ def test_counts_and_maps_are_part_of_the_identity(tmp_path):
     assert after.digests["weights"] == before.digests["weights"]
 
 
-def test_an_encoder_with_counts_is_here_with_both_files_and_fetched_with_both(tmp_path):
+def test_an_encoder_with_counts_is_here_with_both_files(tmp_path):
     sif = load_registry().encoders["glove-840b-sick-lower-sif"]
     places = Places(tmp_path, tmp_path, included=False)
     folder = tmp_path / "vectors"
@@ -223,6 +222,3 @@ def test_an_encoder_with_counts_is_here_with_both_files_and_fetched_with_both(tm
         places.encoder(sif)
     (folder / "enwiki_vocab_min200.txt").touch()
     assert places.encoder(sif) == folder / "glove.840B.300d.sick-subset.npz"
-    [things] = fetched_things(["glove-840b-lower-sif"], load_registry()).values()
-    names = [thing.name for thing in things]
-    assert names == ["glove-840b-vectors", "enwiki-word-counts"]

@@ -116,32 +116,6 @@ def test_a_model2vec_folder_is_read_as_the_library_reads_it(tmp_path):
         NativeConfig(TransformerConfig("m-bfloat16", "")).identify(folder)
 
 
-def test_a_folder_of_the_first_versions_is_read(tmp_path):
-    folder = saved(tmp_path, "mean")
-    (folder / "0_Transformer").mkdir()
-    for file in [file for file in folder.iterdir() if file.is_file()]:
-        if file.name not in ("modules.json", "config_sentence_transformers.json"):
-            file.rename(folder / "0_Transformer" / file.name)
-    (folder / "config_sentence_transformers.json").unlink()
-    kinds = (
-        ("0_Transformer", "Transformer"),
-        ("1_Pooling", "Pooling"),
-        ("2_Dense", "Dense"),
-    )
-    write_settings(folder / "modules.json", [entry(*kind) for kind in kinds])
-    modes = {"cls_token": True, "mean_tokens": False, "max_tokens": True}
-    pooling = {f"pooling_mode_{mode}": on for mode, on in modes.items()}
-    write_settings(
-        folder / "1_Pooling/config.json", {"word_embedding_dimension": D, **pooling}
-    )
-    (folder / "2_Dense").mkdir()
-    sizes = {"in_features": 2 * D, "out_features": 3}
-    write_settings(folder / "2_Dense/config.json", {**sizes, "bias": True})
-    weights = {"linear.weight": torch.randn(3, 2 * D), "linear.bias": torch.randn(3)}
-    torch.save(weights, folder / "2_Dense/pytorch_model.bin")
-    require_equal(folder)
-
-
 # What is refused
 
 
@@ -238,7 +212,6 @@ ROWS = torch.randn(12, 3)
     [
         (table_of(embeddings=ROWS[:3]), "a vector for each token"),
         (table_of(embeddings=ROWS * torch.inf), "finite numbers"),
-        (table_of(other=ROWS), "found: 'embeddings'"),
     ],
 )
 def test_a_faulty_static_embedding_is_refused(spoil, complaint, tmp_path):
