@@ -3,6 +3,7 @@
 import ast
 import re
 import subprocess
+import tomllib
 from collections.abc import Iterator
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -214,3 +215,10 @@ def test_no_file_names_a_path_of_somebodys_machine():
                 if ABSOLUTE.search(line)
             ]
     assert not found
+
+
+def test_the_files_whose_rules_are_changed_to_test_the_tests_exist():
+    settings = tomllib.loads((ROOT / ".ci/mutants.toml").read_text())["cosmic-ray"]
+    tests = re.findall(r"tests/\S+\.py", settings["test-command"])
+    named = [*settings["module-path"], *tests]
+    assert not [name for name in named if not (ROOT / name).is_file()]
