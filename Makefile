@@ -72,7 +72,7 @@ docs: $(TESTED)  ## build the documentation site into build/docs; a warning is a
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict --config-file .ci/mkdocs.yml
 
 bench: $(TESTED)  ## benchmarks: ratios measured side by side in one run, and the page of them
-	$(BIN)/pytest -o faulthandler_timeout=0 benchmarks --speed results/questions/speed.toml \
+	$(BIN)/pytest -o faulthandler_timeout=0 benchmarks --benchmark-enable --benchmark-only --speed results/questions/speed.toml \
 		$(ARGS); found=$$?; $(BIN)/harness report && exit $$found
 
 gpu-wheels: $(TESTED)  ## the wheels that a bare machine with a GPU lacks, into build/gpu-wheels (40 MB at most)

@@ -2,8 +2,8 @@
 
 The programs that are compared take turns, so that a slow moment of the machine is
 everybody's. A benchmark runs them by the fixture `side_by_side`, and requires a ratio for
-a row of `results/questions/speed.toml`. Without `--speed` every program runs once, on
-little, and nothing is checked or written.
+a row of `results/questions/speed.toml`. Where benchmarks are off, every program runs once,
+on little, and nothing is checked or written.
 """
 
 import os
@@ -31,7 +31,7 @@ def pytest_addoption(parser):
     parser.addoption(
         "--speed",
         metavar="TOML",
-        help="Measure, and store the ratios for this file of rows (speed.toml).",
+        help="Store the ratios for this file of rows (speed.toml).",
     )
 
 
@@ -40,27 +40,36 @@ class SideBySide:
     """Runs programs in turn, and stores ratios of their seconds.
 
     Attributes:
-        rows: The file of rows that ratios are stored for; None where nothing is measured.
+        benchmark: The fixture of pytest-benchmark, which times the last program of a test.
+        rows: The file of rows that ratios are stored for; None to store nothing.
         missed: A line for each ratio that is below what is wanted.
     """
 
+    benchmark: object
     rows: Path | None
     missed: list[str] = field(default_factory=list)
 
     @property
     def on(self) -> bool:
-        return self.rows is not None
+        return self.benchmark.enabled
 
     def seconds(
         self, programs: Mapping[str, Callable], rounds: int = LEAST_ROUNDS
     ) -> dict[str, np.ndarray]:
         """The seconds of each program in each round. All of them run in every round."""
+        *others, last = programs
         seconds = {name: [] for name in programs}
-        for _ in range(rounds if self.on else 1):
-            for name, program in programs.items():
+
+        def run_others():
+            for name in others:
                 start = perf_counter()
-                program()
+                programs[name]()
                 seconds[name].append(perf_counter() - start)
+
+        self.benchmark.pedantic(
+            programs[last], setup=run_others, rounds=rounds if self.on else 1
+        )
+        seconds[last] = self.benchmark.stats.stats.data if self.on else [1.0]
         return {name: np.array(values) for name, values in seconds.items()}
 
     def require(self, row: str, ratios, wanted: float, **facts: object) -> None:
@@ -69,22 +78,25 @@ class SideBySide:
         If their median is below what is wanted, the test fails once all of its rows are
         stored.
         """
-        if self.rows is None:
+        ratio = float(median(ratios))
+        self.benchmark.extra_info[row] = {"ratio": ratio, "wanted": wanted, **facts}
+        if not self.on:
             return
-        machine = dict(environment())
-        machine.pop("device", None)
-        result = BenchmarkResult(tuple(map(float, ratios)), wanted, facts, machine)
-        write_result(self.rows, row, result)
-        if median(result.ratios) < wanted:
-            self.missed.append(f"{row}: {median(result.ratios):.2f} of {wanted}")
+        if self.rows is not None:
+            machine = dict(environment())
+            machine.pop("device", None)
+            result = BenchmarkResult(tuple(map(float, ratios)), wanted, facts, machine)
+            write_result(self.rows, row, result)
+        if ratio < wanted:
+            self.missed.append(f"{row}: {ratio:.2f} of {wanted}")
 
 
 @pytest.fixture
-def side_by_side(request):
+def side_by_side(benchmark, request):
     rows = request.config.getoption("--speed")
     # The shapes of arguments are checked in tests alone.
     jaxtyping.config.update("jaxtyping_disable", True)
-    comparison = SideBySide(Path(rows) if rows else None)
+    comparison = SideBySide(benchmark, Path(rows) if rows else None)
     yield comparison
     jaxtyping.config.update("jaxtyping_disable", False)
     assert not comparison.missed, "; ".join(comparison.missed)
