@@ -17,8 +17,8 @@ from typing import Any, Literal
 import numpy as np
 
 from harness.core.digests import digest_of
-from harness.core.errors import DataError, ScoreError
-from harness.core.hardware import FLOAT32, Hardware, in_precision
+from harness.core.errors import DataError, ScoreError, UsageError
+from harness.core.hardware import FLOAT32, Hardware, in_precision, precision_of
 from harness.core.identity import NOT_IN_IDENTITY
 from harness.core.interfaces import (
     Encoding,
@@ -111,6 +111,16 @@ class TransformerConfig(BaseConfig):
     )
     hardware: Hardware = field(default=Hardware(), repr=False, metadata=NOT_IN_IDENTITY)
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        dtype = self.hardware.dtype
+        name_without_seed = self.name.partition(",")[0]  # of `family, seed 3`
+        _, named_dtype = precision_of(name_without_seed)
+        if dtype not in (FLOAT32, named_dtype):
+            raise UsageError(
+                f"{self.name}: wanted {dtype} in its name; `on` puts it there"
+            )
+
     @property
     def source(self) -> Source:
         """The hub repository, or the package alone, that its files come from."""
@@ -156,8 +166,11 @@ class TransformerConfig(BaseConfig):
             parameters=parameter_count(folder),
         )
 
-    def load(self, path: Path, cache: Path) -> TransformerEncoder:  # noqa: ARG002
-        """The encoder, ready, with the forward pass that the rule has for this device."""
+    def load(self, path: Path, cache: Path) -> TransformerEncoder:
+        """The encoder, ready, with the forward pass that the rule has for this device.
+
+        `cache` keeps the safetensors form of a pickled checkpoint.
+        """
         key = self.identify(path).key
 
         from harness.encoders.kernels.loading import open_checkpoint
@@ -167,6 +180,7 @@ class TransformerConfig(BaseConfig):
             transformer_folder(path),
             self.max_length,
             rebuilt=self.tokenizer == "rebuilt",
+            cache=cache,
         )
         plain_kernel = plain_kernel.on(self.hardware)
         [golden_ids] = tokenizer([GOLDEN_SENTENCE])

@@ -1,7 +1,8 @@
 """The tensors of a checkpoint, read without trust in its files.
 
-Safetensors are read as they are. A `pytorch_model.bin` is read by torch's restricted
-unpickler; nothing else is ever unpickled. Importing this module does not import torch.
+Safetensors are read as they are. A `pytorch_model.bin` goes once through torch's
+restricted unpickler into safetensors in the cache; nothing else is ever unpickled.
+Importing this module does not import torch.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from harness.core.errors import DataError
+from harness.core.digests import sha256_of
+from harness.core.errors import CACHE_SETTING, DataError
+from harness.core.files import make_folder, replacing
 from harness.encoders.checkpoint import INDEX, PICKLED, weights_files
 
 # What torch raises, by experiment, for a pickle that it cannot or must not load.
@@ -31,10 +34,16 @@ UNREADABLE_PICKLE = (
 PICKLED_CALL = re.compile(r"GLOBAL ([A-Za-z_][\w.]*) ", re.ASCII)
 
 
-def read_tensors(folder: Path) -> dict[str, Any]:
+def read_tensors(folder: Path, cache: Path | None = None) -> dict[str, Any]:
     """Every tensor of the checkpoint in a folder, as a torch tensor by its name.
 
-    Raises DataError for files that are damaged, or hold other things than tensors.
+    Args:
+        folder: The checkpoint folder.
+        cache: The cache folder, which keeps the safetensors form of a pickled checkpoint;
+            None keeps none.
+
+    Raises:
+        DataError: The files are damaged, or hold other things than tensors.
     """
     from safetensors import SafetensorError
     from safetensors.torch import load_file
@@ -42,7 +51,9 @@ def read_tensors(folder: Path) -> dict[str, Any]:
     tensors: dict[str, Any] = {}
     for file in weights_files(folder):
         if file.name == PICKLED:
-            return unpickled(file)
+            if cache is None:
+                return unpickled(file)
+            return load_file(_converted_once(cache, file))
         if file.name == INDEX:
             continue
         try:
@@ -52,6 +63,18 @@ def read_tensors(folder: Path) -> dict[str, Any]:
                 f"{file}: wanted safetensors, found {error}; fetch it again"
             ) from error
     return tensors
+
+
+def _converted_once(cache: Path, file: Path) -> Path:
+    """The safetensors form of a pickle, in the cache folder under the pickle's digest."""
+    from safetensors.torch import save_file
+
+    converted = cache / "converted" / f"{sha256_of(file)}.safetensors"
+    if not converted.exists():
+        make_folder(cache, CACHE_SETTING)
+        with replacing(converted) as scratch:
+            save_file(unpickled(file), scratch)
+    return converted
 
 
 def unpickled(path: Path) -> dict[str, Any]:

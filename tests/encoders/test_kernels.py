@@ -79,6 +79,14 @@ def test_the_packed_pass_is_the_models_own(kind, library, load):
     assert encoding_gap(encoder.plain_kernel(batch), kernel(batch)) <= ROUNDING
 
 
+@pytest.mark.parametrize("kind", ["roberta", "mpnet"])
+def test_a_padding_token_in_a_text_is_counted_as_the_model_counts_it(kind, load):
+    plain = load(kind).plain_kernel
+    kernel = PackedKernel(plain, "torch")
+    for batch in ([[5, 1, 7, 8]], [[5, 7, 1], [1, 1], [4, 1, 1, 9, 6], [6, 7, 8]]):
+        assert encoding_gap(plain(batch), kernel(batch)) <= ROUNDING
+
+
 # How they are run
 
 

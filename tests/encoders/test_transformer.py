@@ -277,6 +277,17 @@ def test_whatever_changes_the_output_changes_the_key(change, bert):
 # Pickled weights
 
 
+def test_a_pickled_checkpoint_is_converted_once(bert, tmp_path):
+    to_pickle(bert)
+    weights = TINY.identify(bert).digests["weights"]
+    TINY.load(bert, tmp_path)
+    [converted] = (tmp_path / "converted").iterdir()
+    assert converted.name == f"{weights}.safetensors"
+    written = converted.stat().st_mtime_ns
+    TINY.load(bert, tmp_path)
+    assert converted.stat().st_mtime_ns == written
+
+
 @pytest.mark.parametrize("hidden", [False, True])
 def test_a_pickle_that_runs_code_is_refused_before_it_does(hidden, bert, tmp_path):
     target = tmp_path / "touched"

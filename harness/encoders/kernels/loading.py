@@ -56,7 +56,12 @@ LEAST_EFFECT = 1e-4
 
 
 def open_checkpoint(
-    name: str, folder: Path, requested_length: int | None, *, rebuilt: bool = False
+    name: str,
+    folder: Path,
+    requested_length: int | None,
+    *,
+    rebuilt: bool = False,
+    cache: Path | None = None,
 ) -> tuple[CuttingTokenizer, PaddedKernel]:
     """The tokenizer and the plain forward pass of a folder.
 
@@ -65,13 +70,15 @@ def open_checkpoint(
         folder: The checkpoint folder.
         requested_length: The tokens that a text is cut to; None for the checkpoint's own.
         rebuilt: Whether the tokenizer is the one that transformers makes anew.
+        cache: The cache folder, which keeps the safetensors form of a pickled checkpoint;
+            None keeps none.
 
     Raises:
         DataError: The files are damaged, transformers does not open them, or it would
             give wrong vectors.
         UsageError: The maximum length leaves no room for a word.
     """
-    tensors = read_tensors(folder)
+    tensors = read_tensors(folder, cache)
     length = maximum_length(name, folder, requested_length)
     with opening(name, folder):
         tokenizer = open_tokenizer(name, folder, length, rebuilt=rebuilt)

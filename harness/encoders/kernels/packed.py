@@ -221,7 +221,9 @@ class PackedKernel:
         ids = torch.tensor(list(chain.from_iterable(sentences)))
         positions = torch.arange(len(ids)) - token_starts
         # Positions begin at 0; RoBERTa's and MPNet's begin after the id of padding.
-        positions += getattr(self.model.embeddings, "padding_idx", -1) + 1
+        padding_id = getattr(self.model.embeddings, "padding_idx", None)
+        if padding_id is not None:
+            positions = _positions_after_padding(ids, token_starts, padding_id)
         device = self.model.device
         if device.type != "cpu":
             # A GPU copies pinned memory by itself, while the processor goes on.
@@ -264,6 +266,20 @@ def runs_of(lengths: Sequence[int]) -> list[Run]:
         runs.append(Run(sentences=count, length=length, tokens=slice(start, end)))
         start = end
     return runs
+
+
+def _positions_after_padding(
+    ids: Int64[Tensor, " T"], token_starts: Int64[Tensor, " T"], padding_id: int
+) -> Int64[Tensor, " T"]:
+    """The positions of tokens in a model that counts them from `padding_id` + 1.
+
+    A padding token that a text holds is not counted and has the position `padding_id`, as
+    in the model.
+    """
+    is_counted = (ids != padding_id).long()
+    counts = is_counted.cumsum(0)  # up to each token, over all sentences
+    counts_before_sentence = (counts - is_counted)[token_starts]
+    return (counts - counts_before_sentence) * is_counted + padding_id
 
 
 def _write_means(
