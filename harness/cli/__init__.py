@@ -32,7 +32,7 @@ OBJECTS_A_COLLECTION = 100_000
 
 # The modules of the commands, by the sections of `harness --help`.
 SECTIONS = {
-    "Measure": {"run": "run", "reproduce": "run"},
+    "Measure": {"run": "run", "reproduce": "reproduce"},
     "Read": {"list": "listing", "table": "table", "explain": "explain", "cite": "cite"},
     "Check": {"check": "check", "verify": "verify", "report": "report"},
     "Exchange": {"fetch": "fetch", "export": "export", "new": "new"},

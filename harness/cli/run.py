@@ -1,9 +1,6 @@
-"""`harness run` measures cells; `harness reproduce` also compares them and writes pages.
+"""`harness run` selects cells by options, measures them and shows their scores.
 
-`run` selects cells by options, measures them and shows their scores. `reproduce` does the
-same, for a profile if no cells are named, and compares what it measured with the
-committed records and the claims of papers. docs/architecture.md has the rooms that both
-go through.
+`harness.cli.reproduce` takes the same options and steps, and compares what was measured.
 """
 
 from __future__ import annotations
@@ -21,37 +18,23 @@ from typing import Annotated
 import typer
 
 from harness.cli import options as opt
-from harness.cli.first_run import fetch_small_data, next_step
 from harness.cli.plan_text import plan_text
 from harness.cli.selection import Selected, select
-from harness.cli.summary import (
-    by_cell,
-    count_in_words,
-    lines_of_differing_numbers,
-    lines_of_failures,
-    lines_of_moves,
-    numbers_beside,
-    score_in_words,
-    score_table,
-)
+from harness.cli.summary import by_cell, numbers_beside, score_in_words, score_table
 from harness.cli.train import missing_trainings
-from harness.core.errors import CACHE_SETTING, AssetMissing, HarnessError, UsageError
+from harness.core.errors import CACHE_SETTING, HarnessError, UsageError
 from harness.core.files import make_folder
 from harness.core.progress import progress_on
 from harness.core.terminal import counted
 from harness.core.types import Progress, Record
-from harness.evaluation.compare import Resampler, compare_shown
 from harness.evaluation.plan import make_plan
-from harness.evaluation.processes import Jobs, results_of
+from harness.evaluation.processes import results_of
 from harness.evaluation.run import Outcome, RunContext, execute, failed
 from harness.evaluation.select import PROFILES, PlannedCell, part_of, profile
-from harness.gate.check import check_record, read_rules
 from harness.gate.promote import make_golden_vectors, note_outcomes, promote, quick_set
-from harness.registry import Registry, load_registry, look_up
-from harness.report.build import write_files
-from harness.results.differences import write_differences
+from harness.registry import Registry, look_up
 from harness.results.folder import ResultsFolder
-from harness.results.layout import papers_of, readme_of, require_own
+from harness.results.layout import papers_of, require_own
 from harness.results.records import cell_of
 from harness.results.store import Store
 
@@ -131,79 +114,7 @@ def run_command(
     raise typer.Exit(opt.worst_status(outcome.exit_status for outcome in outcomes))
 
 
-def reproduce_command(
-    options: opt.Run,
-    baseline: opt.Baseline = Path("results"),
-    update: Annotated[
-        bool, typer.Option("--update", help="Promote what was measured to BASELINE.")
-    ] = False,
-    strict: Annotated[
-        bool, typer.Option("--strict", help="A missing asset is an error (status 3).")
-    ] = False,
-) -> None:
-    """Measure everything possible, compare with the baseline, write tables."""
-    opt.require_folder("--baseline", baseline)
-    if update:
-        require_own("--baseline", baseline)
-        options.require_whole("--update")
-    profile_cells = cells_of_profile(options, baseline)
-    is_first_run = options.profile == "first"
-    if is_first_run:
-        options = fetch_small_data(options, load_registry())
-    chosen = select(options, profile_cells)
-    committed = ResultsFolder(baseline, chosen.registry)
-    output = options.folder
-    runs = committed.reopen(output)
-    if not options.quiet:
-        done_cells = None if options.overwrite else runs.store
-        plan = make_plan(chosen.cells, chosen.loader, done_cells)
-        opt.say(plan_text(plan, opt.terminal_width()))
-
-    tables = runs.tables
-    outcomes = measure(chosen, runs.store, options)
-    records = [outcome.record for outcome in outcomes if outcome.record]
-    checks = []
-    if options.limit is None:
-        _compare_rows(chosen, runs, committed, options.processes)
-        rules = read_rules(baseline)
-        checks = [check_record(record, committed.records, rules) for record in records]
-    numbers = numbers_beside(records, tables, chosen.registry)
-    if numbers:
-        opt.say(f"\n{score_table({}, numbers)}")
-    if records:
-        opt.say(f"\n{count_in_words(numbers, len(records))}")
-    statuses = Counter(outcome.status for outcome in outcomes)
-    counts = [f"{count:,} {status}" for status, count in statuses.items()]
-    lines = [
-        *lines_of_differing_numbers(numbers, output),
-        f"cells: {', '.join(counts) or 'none'}",
-        *lines_of_moves(checks, baseline),
-        *lines_of_failures(outcomes),
-    ]
-    finished_run = committed.reopen(output)  # with the records of this run
-    if records:
-        write_files(finished_run, None)
-        lines.append(f"tables: {output}/LEADERBOARD.md, {output}/tables, {output}/site")
-    if update:
-        count = promote(records, finished_run, committed)
-        pages = write_files(committed.reopen(baseline), readme_of(baseline))
-        lines.append(
-            f"promoted: {counted(count, 'change')} to {baseline}, "
-            f"{counted(len(pages), 'generated file')} rewritten"
-        )
-    if is_first_run and numbers:
-        lines += next_step(finished_run, options.places(), chosen.registry)
-    for line in lines:
-        opt.say(line)
-    if not update and any(check.moved for check in checks):
-        raise typer.Exit(1)
-    status = opt.worst_status(outcome.exit_status for outcome in outcomes)
-    if status == AssetMissing.exit_status and not strict:
-        status = 0
-    raise typer.Exit(status)
-
-
-# The steps of both
+# The steps that `harness reproduce` shares
 
 
 def cells_of_profile(
@@ -293,24 +204,3 @@ def _line_of_cell(record: Record) -> str:
 def _json_of_cell(record: Record) -> str:
     """A record as an object for a program."""
     return json.dumps({name: getattr(record, name) for name in JSON_FIELDS})
-
-
-# What a reproduction adds
-
-
-def _compare_rows(
-    chosen: Selected, runs: ResultsFolder, committed: ResultsFolder, jobs: Jobs
-) -> None:
-    """Compare the rows of tables and the methods of claims, and store the comparisons.
-
-    A committed difference of the same scores is taken as it is.
-    """
-    try:
-        with progress_on(sys.stderr) as progress:
-            resampler = Resampler(runs, chosen.loader, progress, jobs)
-            # The run's own differences replace the committed ones.
-            earlier = {**committed.differences, **runs.differences}
-            differences = compare_shown(resampler, earlier)
-            write_differences(runs.path, differences)
-    except HarnessError as error:
-        opt.note(f"harness: rows were not compared: {error}")

@@ -1,0 +1,132 @@
+"""`harness reproduce` measures, compares with the committed results, and writes pages.
+
+It takes the options and the steps of `harness run`, and a profile if no cells are named.
+What it measured is compared with the committed records, and the rows of tables and the
+methods of claims with each other.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from harness.cli import options as opt
+from harness.cli.first_run import fetch_small_data, next_step
+from harness.cli.plan_text import plan_text
+from harness.cli.run import cells_of_profile, measure
+from harness.cli.selection import Selected, select
+from harness.cli.summary import (
+    count_in_words,
+    lines_of_differing_numbers,
+    lines_of_failures,
+    lines_of_moves,
+    numbers_beside,
+    score_table,
+)
+from harness.core.errors import AssetMissing, HarnessError
+from harness.core.progress import progress_on
+from harness.core.terminal import counted
+from harness.evaluation.compare import Resampler, compare_shown
+from harness.evaluation.plan import make_plan
+from harness.evaluation.processes import Jobs
+from harness.gate.check import check_record, read_rules
+from harness.gate.promote import promote
+from harness.registry import load_registry
+from harness.report.build import write_files
+from harness.results.differences import write_differences
+from harness.results.folder import ResultsFolder
+from harness.results.layout import readme_of, require_own
+
+
+def reproduce_command(
+    options: opt.Run,
+    baseline: opt.Baseline = Path("results"),
+    update: Annotated[
+        bool, typer.Option("--update", help="Promote what was measured to BASELINE.")
+    ] = False,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="A missing asset is an error (status 3).")
+    ] = False,
+) -> None:
+    """Measure everything possible, compare with the baseline, write tables."""
+    opt.require_folder("--baseline", baseline)
+    if update:
+        require_own("--baseline", baseline)
+        options.require_whole("--update")
+    profile_cells = cells_of_profile(options, baseline)
+    is_first_run = options.profile == "first"
+    if is_first_run:
+        options = fetch_small_data(options, load_registry())
+    chosen = select(options, profile_cells)
+    committed = ResultsFolder(baseline, chosen.registry)
+    output = options.folder
+    runs = committed.reopen(output)
+    if not options.quiet:
+        done_cells = None if options.overwrite else runs.store
+        plan = make_plan(chosen.cells, chosen.loader, done_cells)
+        opt.say(plan_text(plan, opt.terminal_width()))
+
+    tables = runs.tables
+    outcomes = measure(chosen, runs.store, options)
+    records = [outcome.record for outcome in outcomes if outcome.record]
+    checks = []
+    if options.limit is None:
+        _compare_rows(chosen, runs, committed, options.processes)
+        rules = read_rules(baseline)
+        checks = [check_record(record, committed.records, rules) for record in records]
+    numbers = numbers_beside(records, tables, chosen.registry)
+    if numbers:
+        opt.say(f"\n{score_table({}, numbers)}")
+    if records:
+        opt.say(f"\n{count_in_words(numbers, len(records))}")
+    statuses = Counter(outcome.status for outcome in outcomes)
+    counts = [f"{count:,} {status}" for status, count in statuses.items()]
+    lines = [
+        *lines_of_differing_numbers(numbers, output),
+        f"cells: {', '.join(counts) or 'none'}",
+        *lines_of_moves(checks, baseline),
+        *lines_of_failures(outcomes),
+    ]
+    finished_run = committed.reopen(output)  # with the records of this run
+    if records:
+        write_files(finished_run, None)
+        lines.append(f"tables: {output}/LEADERBOARD.md, {output}/tables, {output}/site")
+    if update:
+        count = promote(records, finished_run, committed)
+        pages = write_files(committed.reopen(baseline), readme_of(baseline))
+        lines.append(
+            f"promoted: {counted(count, 'change')} to {baseline}, "
+            f"{counted(len(pages), 'generated file')} rewritten"
+        )
+    if is_first_run and numbers:
+        lines += next_step(finished_run, options.places(), chosen.registry)
+    for line in lines:
+        opt.say(line)
+    if not update and any(check.moved for check in checks):
+        raise typer.Exit(1)
+    status = opt.worst_status(outcome.exit_status for outcome in outcomes)
+    if status == AssetMissing.exit_status and not strict:
+        status = 0
+    raise typer.Exit(status)
+
+
+def _compare_rows(
+    chosen: Selected, runs: ResultsFolder, committed: ResultsFolder, jobs: Jobs
+) -> None:
+    """Compare the rows of tables and the methods of claims, and store the comparisons.
+
+    A committed difference of the same scores is taken as it is.
+    """
+    try:
+        with progress_on(sys.stderr) as progress:
+            resampler = Resampler(runs, chosen.loader, progress, jobs)
+            # The run's own differences replace the committed ones.
+            earlier = {**committed.differences, **runs.differences}
+            differences = compare_shown(resampler, earlier)
+            write_differences(runs.path, differences)
+    except HarnessError as error:
+        opt.note(f"harness: rows were not compared: {error}")
