@@ -138,8 +138,8 @@ def run_training(recipe: Simcse | Sbert, out: Path, places: Places) -> None:
     folder = start_folder(recipe, places)
     _note_untrained_modules(recipe)
     make_folder(out.absolute().parent, "--out", to_write=True)
-    dev = dev_pairs(recipe, places)
     training, digests = open_training(recipe, folder, places)
+    dev = dev_pairs(recipe, places)
     from harness.training.finetune import finetune
 
     with progress_on(sys.stderr) as bar:
