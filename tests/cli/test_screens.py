@@ -15,6 +15,8 @@ from harness.results.store import Store
 def screens(toys, tmp_path, monkeypatch):
     """Runs commands, and gives their screens of 80 columns, each with its exit status."""
     monkeypatch.setattr(options, "terminal_width", lambda stream=None: 80)
+    # Lines break in the same place, however long the name of the test's folder is.
+    monkeypatch.setenv("HARNESS_DATA_DIR", "data")
 
     def text_of(*commands):
         screens = []
