@@ -39,7 +39,7 @@ Parsed = TypeVar("Parsed", bound="TensorFile")
 def write_tensors(
     path: Path, tensors: Mapping[str, np.ndarray], metadata: Mapping[str, str]
 ) -> None:
-    """Write a file, whole or not at all; a tensor may be a memory map of any size."""
+    """Write a file, whole or not at all. It is made in memory first."""
     arrays = {}
     digests = {}
     for name, tensor in tensors.items():

@@ -23,8 +23,6 @@ CARD_FILE = "README.md"
 EVAL_RESULTS_FOLDER = ".eval_results"
 # Where repositories of models keep mteb's result files.
 RESULT_FOLDERS = ("results", "mteb_results", "mteb", "evaluation/mteb")
-# Files of mteb in these folders that hold no scores.
-FILES_WITHOUT_SCORES = ("model_meta.json", "run_settings.json")
 # The file of mteb with the arguments of `encode` of each run, a line for each.
 RUN_SETTINGS = "run_settings.jsonl"
 # Keys of a subset in these files that are no metrics.
@@ -99,10 +97,9 @@ def card_files(path: Path) -> Iterator[Path]:
         yield from _result_files(path)
 
 
-def _result_files(folder: Path) -> Iterator[Path]:
-    for path in sorted(folder.rglob("*.json")):
-        if path.name not in FILES_WITHOUT_SCORES:
-            yield path
+def _result_files(folder: Path) -> list[Path]:
+    """The result files of a folder at any depth; a file that names no task has no score."""
+    return sorted(folder.rglob("*.json"))
 
 
 # Reading statements
