@@ -272,6 +272,8 @@ def _entries(folder: Path) -> list[tuple[str, str]]:
         raise DataError(
             f"{file}: wanted type and path of each module, found {error!r}; fetch it again"
         ) from error
+    if not entries:
+        raise DataError(f"{file}: wanted a list of modules, found none; fetch it again")
     for _, subfolder in entries:
         path = Path(subfolder)
         if path.is_absolute() or ".." in path.parts:
