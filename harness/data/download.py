@@ -189,7 +189,7 @@ def _unpack_archive(archive: Path, download: Download, folder: Path) -> None:
     """Write the wanted members of an archive into a folder."""
     pattern = re.compile(str(download.keep))
     remaining_bytes = download.most_bytes
-    targets = []
+    member_count = 0
     for name, size, content in _members(archive):
         if not pattern.fullmatch(name):
             continue
@@ -200,8 +200,8 @@ def _unpack_archive(archive: Path, download: Download, folder: Path) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         with target.open("wb") as file:
             shutil.copyfileobj(content, file)
-        targets.append(target)
-    if not targets:
+        member_count += 1
+    if not member_count:
         raise ValueError(f"no member {download.keep}")
 
 

@@ -125,9 +125,9 @@ class Places:
         asset = asset_named(name)
         if asset.embedded:
             return EMBEDDED_DATA
-        found = next(self._places_of(asset), None)
-        if found is not None:
-            return found[0]
+        place = next(self._places_of(asset), None)
+        if place is not None:
+            return place[0]
         description = asset.what
         if asset.download_size:
             description += f", about {sized(asset.download_size)}"

@@ -233,12 +233,12 @@ def weights_files(folder: Path) -> tuple[Path, ...]:
     if not files:
         names = sorted(file.name for file in folder.iterdir())
         others = [name for name in names if Path(name).suffix in WEIGHTS_SUFFIXES]
-        found, remedy = "no weights", FETCH_AGAIN
+        content, remedy = "no weights", FETCH_AGAIN
         if others:
-            found = f"{', '.join(others[:3])}, which is not read"
+            content = f"{', '.join(others[:3])}, which is not read"
             remedy = "save the model with save_pretrained, as safetensors"
         raise DataError(
-            f"{folder}: wanted {SAFETENSORS}, {INDEX} or {PICKLED}, found {found}; {remedy}"
+            f"{folder}: wanted {SAFETENSORS}, {INDEX} or {PICKLED}, found {content}; {remedy}"
         )
     return files
 

@@ -108,8 +108,10 @@ class CoveConfig(BaseConfig):
         def means(texts: Sequence[Sequence[str]]) -> Float32[np.ndarray, "N 1 D"]:
             rows = []
             for words in texts:
-                found = [self.tokeniser.row(word, static.row_by_word) for word in words]
-                rows.append([-1 if row is None else row for row in found])
+                rows_of_words = [
+                    self.tokeniser.row(word, static.row_by_word) for word in words
+                ]
+                rows.append([-1 if row is None else row for row in rows_of_words])
             glove = table[torch.tensor(rows)]
             cove, _ = lstm(glove)
             return torch.cat([glove, cove], dim=2).mean(dim=1, keepdim=True).numpy()

@@ -123,8 +123,10 @@ class SubwordConfig(BaseConfig):
                 )
             tokens = np.zeros((len(texts), 2), np.float32)
             for row, encoded in enumerate(pieces):
-                known = [piece for piece in encoded.ids if piece != model.unk_token_id]
-                tokens[row] = len(encoded.ids), len(known)
+                known_pieces = [
+                    piece for piece in encoded.ids if piece != model.unk_token_id
+                ]
+                tokens[row] = len(encoded.ids), len(known_pieces)
             mean = np.asarray(vectors, np.float32)[:, None]
             return Encoding(layers=(0,), depth=0, mean=mean, tokens=tokens)
 

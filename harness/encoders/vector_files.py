@@ -176,10 +176,10 @@ def _read_text(path: Path, file: BufferedIOBase) -> WordTable:
         *_, last_part = word.replace(b"\t", b" ").rpartition(b" ")
         is_longer = last_part != word and _numbers([last_part]) is not None
         if vector is None or len(vector) != dimensions or not vector or is_longer:
-            found = line.decode()[:60]
+            beginning = line.decode()[:60]
             raise DataError(
                 f"{path}:{line_number}: wanted a word, a blank and {dimensions or 'some'} numbers, "
-                f"found {found!r}; correct the line, or fetch the file again"
+                f"found {beginning!r}; correct the line, or fetch the file again"
             )
         if not word:  # a blank, which is the word of no text
             empty_words += 1

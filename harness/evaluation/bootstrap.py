@@ -171,9 +171,10 @@ def bootstrap_scores(
 ) -> Float64[np.ndarray, "M R"]:
     """The score, in points, of every method on every resample of the items.
 
-    A method's scores do not depend on the other methods. They are NaN where a score is
-    undefined. The mean over groups is weighted by the sizes of the groups, which are not
-    resampled.
+    Similarities are stored in float32, in which equal pairs tie: nothing is rounded before
+    they are ranked. A method's scores do not depend on the other methods. They are NaN
+    where a score is undefined. The mean over groups is weighted by the sizes of the
+    groups, which are not resampled.
 
     Args:
         columns: The similarities of each method's pairs, or its predicted classes.

@@ -345,8 +345,10 @@ def ties_with_best(
         ]
         if of_column and all(map(resampler.can_compare, of_column)):
             contrasts[name] = of_column
-    every = [contrast for of_column in contrasts.values() for contrast in of_column]
-    tests = resampler.differences("comparing methods", every)
+    contrasts_of_columns: list[Contrast] = []
+    for of_column in contrasts.values():
+        contrasts_of_columns += of_column
+    tests = resampler.differences("comparing methods", contrasts_of_columns)
     ties: dict[str, set[str]] = {}
     for name, of_column in contrasts.items():
         of_best = corrected([tests[contrast] for contrast in of_column])

@@ -41,11 +41,11 @@ def git_sha1(content: bytes) -> str:
 
 @dataclass(frozen=True)
 class Fault:
-    """What is wrong with every answer for a path.
+    """A fault of a server, which each of its answers for a path has.
 
-    A status instead, a body that ends early, another body of the same size, a web page
-    in the place of a file, no body, one without its length or with a length beyond it,
-    or a redirect to another address.
+    It answers with an error status, ends the body early, sends another body of the same
+    size or a web page in place of the file, waits, states no length or too large a one,
+    or redirects to another address.
     """
 
     status: int | None = None

@@ -207,11 +207,11 @@ def _require_bert_rules(folder: Path, own_tokenizer: Tokenizer) -> None:
         return
     settings = read_settings(folder / TOKENIZER_SETTINGS)
     for setting, name in BERT_RULES.items():
-        found = getattr(normalizer, name)
-        if settings.get(setting) is not None and settings[setting] != found:
+        rule = getattr(normalizer, name)
+        if settings.get(setting) is not None and settings[setting] != rule:
             raise DataError(
                 f"{folder / TOKENIZER_FILE}: wanted {name} = {settings[setting]}, as "
-                f"{setting} of {TOKENIZER_SETTINGS} says, found {found}; correct one of the two"
+                f"{setting} of {TOKENIZER_SETTINGS} says, found {rule}; correct one of the two"
             )
 
 
@@ -229,11 +229,11 @@ def _add_stated_ends(folder: Path, tokenizer: Any) -> None:
         "add_eos_token": ids[-1:] == [tokenizer.eos_token_id],
     }
     wanted = {}
-    for setting, found in is_there.items():
+    for setting, has_token in is_there.items():
         stated = settings.get(setting)
-        wanted[setting] = found if stated is None else bool(stated)
+        wanted[setting] = has_token if stated is None else bool(stated)
         token = getattr(tokenizer, setting.removeprefix("add_"))
-        if wanted[setting] != found and (found or token is None):
+        if wanted[setting] != has_token and (has_token or token is None):
             raise DataError(
                 f"{file}: {setting} = {stated!r}, but {TOKENIZER_FILE} gives {ids} for 'man'; "
                 "correct one of the two"
