@@ -23,7 +23,7 @@ ROOMS: tuple[tuple[str, ...], ...] = (
     ("results",),
     ("evaluation",),
     ("contracts",),
-    ("gate", "report", "interop"),
+    ("report", "interop"),
     ("cli",),
 )
 

@@ -1,6 +1,6 @@
 """`harness check`: a run against the committed records, or mteb's store against itself.
 
-harness.gate and harness.results.contradictions compare; this module prints.
+`harness.results.gate` and `harness.results.contradictions` compare; this module prints.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from harness.cli import options as opt
 from harness.cli.selection import record_patterns
 from harness.core.files import write_atomically
 from harness.core.terminal import wrapped
-from harness.gate.check import Gate, Report, State
 from harness.plugins import plugins_in_use
 from harness.report.contradictions import contradictions_page
 from harness.results.contradictions import CONTRADICTION_KINDS, PublicScores
 from harness.results.folder import ResultsFolder
+from harness.results.gate import Gate, Report, State
 
 
 def check_command(

@@ -33,12 +33,12 @@ from harness.core.terminal import counted
 from harness.evaluation.compare import Resampler, compare_shown
 from harness.evaluation.plan import make_plan
 from harness.evaluation.processes import Jobs
-from harness.gate.check import check_record, read_rules
-from harness.gate.promote import promote
+from harness.evaluation.promote import promote
 from harness.registry import load_registry
 from harness.report.build import write_files
 from harness.results.differences import write_differences
 from harness.results.folder import ResultsFolder
+from harness.results.gate import check_record, read_rules
 from harness.results.layout import readme_of, require_own
 
 

@@ -29,9 +29,14 @@ from harness.core.terminal import counted
 from harness.core.types import Progress, Record
 from harness.evaluation.plan import make_plan
 from harness.evaluation.processes import results_of
+from harness.evaluation.promote import (
+    make_golden_vectors,
+    note_outcomes,
+    promote,
+    quick_set,
+)
 from harness.evaluation.run import Outcome, RunContext, execute, failed
 from harness.evaluation.select import PROFILES, PlannedCell, part_of, profile
-from harness.gate.promote import make_golden_vectors, note_outcomes, promote, quick_set
 from harness.registry import Registry, look_up
 from harness.results.folder import ResultsFolder
 from harness.results.layout import papers_of, require_own

@@ -13,11 +13,11 @@ from pathlib import Path
 from harness.core.terminal import counted, text_table
 from harness.core.types import Record
 from harness.evaluation.run import Outcome
-from harness.gate.check import Check, State
 from harness.registry import Registry
 from harness.report.papers import measured_number, printed_number
 from harness.report.sentences import percentage, states_in_words
 from harness.report.table import MISSING_NUMBER
+from harness.results.gate import Check, State
 from harness.results.index import CellName, Results, main_score, value
 from harness.results.published import Table
 from harness.results.reproduction import Reproduction, low_coverage, reproduce

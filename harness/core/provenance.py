@@ -39,6 +39,7 @@ NOT_COMPUTING = (
     "evaluation/bootstrap.py",
     "evaluation/compare.py",
     "evaluation/plan.py",
+    "evaluation/promote.py",
     "evaluation/select.py",
 )
 

@@ -12,9 +12,9 @@ from harness.core import hardware
 from harness.core.errors import DataError, UsageError
 from harness.core.toml import read_typed
 from harness.data.catalogue import CATALOGUE_FILE, Catalogue
-from harness.gate.check import read_rules
 from harness.registry import load_registry
 from harness.results.conformance import read_reference
+from harness.results.gate import read_rules
 from harness.results.published_tables import load_tables
 from harness.results.questions import read_search
 

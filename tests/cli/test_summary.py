@@ -20,9 +20,9 @@ from harness.cli.summary import (
     score_table,
 )
 from harness.evaluation.run import Outcome
-from harness.gate.check import Check, State
 from harness.registry import load_registry
 from harness.report.papers import printed_number
+from harness.results.gate import Check, State
 from harness.results.records import Cell
 from harness.results.reproduction import LOW_COVERAGE
 from harness.results.store import Store

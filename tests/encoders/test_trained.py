@@ -21,9 +21,9 @@ from harness.data.places import Places
 from harness.encoders.trained import FamilyConfig, recipe_of
 from harness.encoders.transformer import TransformerConfig
 from harness.evaluation.plan import make_plan
+from harness.evaluation.promote import make_golden_vectors
 from harness.evaluation.run import RunContext, execute
 from harness.evaluation.select import is_embedded, planned_cells
-from harness.gate.promote import make_golden_vectors
 from harness.registry import load_registry
 from harness.results.store import Store
 from harness.training.recipes import command_line

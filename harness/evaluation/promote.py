@@ -19,7 +19,10 @@ from harness.data.places import Places
 from harness.evaluation.compare import shown_differences
 from harness.evaluation.run import Outcome
 from harness.evaluation.select import PlannedCell, run_order
-from harness.gate.check import (
+from harness.registry import Registry, look_up
+from harness.results.differences import write_differences
+from harness.results.folder import ResultsFolder
+from harness.results.gate import (
     FAILURES_FILE,
     State,
     check_encoder,
@@ -27,16 +30,13 @@ from harness.gate.check import (
     read_failures,
     read_rules,
 )
-from harness.gate.golden_vectors import (
+from harness.results.golden_vectors import (
     encode_golden_sentences,
     golden_name,
     golden_path,
     read_golden_vectors,
     write_golden_vectors,
 )
-from harness.registry import Registry, look_up
-from harness.results.differences import write_differences
-from harness.results.folder import ResultsFolder
 from harness.results.layout import GATE
 from harness.results.records import Cell
 

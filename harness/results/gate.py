@@ -24,15 +24,15 @@ from harness.core.metrics import directions
 from harness.core.provenance import code_digest
 from harness.core.toml import read_typed
 from harness.core.types import Record
-from harness.gate.golden_vectors import (
+from harness.registry import is_glob, look_up
+from harness.results.folder import ResultsFolder
+from harness.results.golden_vectors import (
     GoldenVectors,
     golden_name,
     golden_path,
     platform,
     read_golden_vectors,
 )
-from harness.registry import is_glob, look_up
-from harness.results.folder import ResultsFolder
 from harness.results.index import Results, main_score, value
 from harness.results.layout import GATE
 from harness.results.records import SAME_PLATFORM, Cell, cell_of, largest_move_of_scores

@@ -19,9 +19,25 @@ from harness.core.metrics.similarity import OTHER_SCORES
 from harness.core.tensors import write_tensors
 from harness.data.places import Places
 from harness.encoders.transformer import TransformerConfig
+from harness.evaluation.promote import (
+    make_golden_vectors,
+    note_outcomes,
+    promote,
+    quick_set,
+)
 from harness.evaluation.run import RunContext, execute
 from harness.evaluation.select import PlannedCell
-from harness.gate.check import (
+from harness.registry import load_registry
+from harness.results.differences import (
+    ITEMS,
+    Contrast,
+    Difference,
+    neighbours,
+    read_differences,
+    write_differences,
+)
+from harness.results.folder import ResultsFolder
+from harness.results.gate import (
     FAILURES_FILE,
     GOLDEN_ACROSS_PLATFORMS,
     GOLDEN_SAME_PLATFORM,
@@ -37,23 +53,12 @@ from harness.gate.check import (
     read_failures,
     read_rules,
 )
-from harness.gate.golden_vectors import (
+from harness.results.golden_vectors import (
     GoldenVectors,
     golden_path,
     read_golden_vectors,
     write_golden_vectors,
 )
-from harness.gate.promote import make_golden_vectors, note_outcomes, promote, quick_set
-from harness.registry import load_registry
-from harness.results.differences import (
-    ITEMS,
-    Contrast,
-    Difference,
-    neighbours,
-    read_differences,
-    write_differences,
-)
-from harness.results.folder import ResultsFolder
 from harness.results.index import Results
 from harness.results.records import (
     SAME_PLATFORM,
