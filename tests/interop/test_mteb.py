@@ -1,5 +1,6 @@
-"""mteb as an oracle: its loop, its correlation and its cosine give our scores of our vectors."""
+"""mteb as an oracle: its loop and its cosine give our scores, its reader reads our result files."""
 
+import json
 from pathlib import Path
 
 import mteb
@@ -24,6 +25,8 @@ from harness.evaluation.run import RunContext, execute
 from harness.evaluation.select import PlannedCell
 from harness.interop.mteb import COUNTERPARTS, as_mteb, local_task, local_tasks
 from harness.registry import load_registry
+from harness.results.card_statements import statements_of_file
+from harness.results.cards import data_sets, parse_metric
 from harness.results.index import main_path
 from harness.results.store import Store
 
@@ -45,6 +48,69 @@ def test_an_alias_is_the_name_of_the_counterpart():
     assert theirs == {
         n: t.aliases for n, t in load_registry().tasks.items() if t.aliases
     }
+
+
+# What mteb writes, and what it knows of its tasks
+
+
+REVISION = "a0d554a64d88156834ff5ae9920b964011b16384"
+SPEARMAN = {"spearman": 0.72369879}
+SUBSETS = [
+    {"hf_subset": "en", "languages": ["eng-Latn"], "cosine_spearman": 0.61},
+    {"hf_subset": "de", "languages": ["deu-Latn"], "cosine_spearman": 0.59},
+]
+RESULT_FILES = {
+    "0.0.2": {
+        "mteb_dataset_name": "STS12",
+        "mteb_version": "0.0.2",
+        "dataset_revision": REVISION,
+        "test": {"cos_sim": SPEARMAN, "evaluation_time": 1.0},
+    },
+    "2": {
+        "task_name": "STS12",
+        "mteb_version": "2.0.0",
+        "evaluation_time": 1.0,
+        "dataset_revision": REVISION,
+        "scores": {"test": [{**subset, "main_score": 0.5} for subset in SUBSETS]},
+    },
+}
+
+
+@pytest.mark.parametrize("version", RESULT_FILES)
+def test_a_result_file_says_what_mteb_reads_in_it(tmp_path, version):
+    path = tmp_path / "STS12.json"
+    path.write_text(json.dumps(RESULT_FILES[version]))
+    theirs = TaskResult.from_disk(path, load_historic_data=True)
+    read = {
+        (each.split, each.config or "default"): float(each.value.text)
+        for each in statements_of_file(path)
+        if parse_metric(each.metric) == ("cosine", "spearman")
+        and each.metric != "main_score"
+    }
+    assert read == {
+        (split, subset["hf_subset"]): subset["cosine_spearman"]
+        for split, subsets in theirs.scores.items()
+        for subset in subsets
+    }
+    revisions = {each.revision for each in statements_of_file(path)}
+    assert revisions == {theirs.dataset_revision}
+
+
+def test_data_sets_of_cards_are_those_that_mteb_names():
+    """Repository, today's revision, and the subsets that are English."""
+    known = [each for each in data_sets() if each.id.startswith("mteb/")]
+    assert len(known) == 8
+    for data_set in known:
+        theirs = mteb.get_task(data_set.name).metadata
+        assert theirs.dataset["path"] == data_set.id
+        revision = theirs.dataset["revision"]
+        assert not data_set.revisions or revision in data_set.revisions
+        if data_set.configs:
+            languages = theirs.eval_langs
+            english = [name for name in languages if languages[name] == ["eng-Latn"]]
+            assert english == [*data_set.configs]
+        else:
+            assert theirs.eval_langs == ["eng-Latn"]
 
 
 # A method as mteb's model
