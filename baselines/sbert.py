@@ -2,9 +2,9 @@
 
 Reimers & Gurevych 2019, arXiv 1908.10084, Table 1. The released checkpoints score
 slightly differently from the paper's own runs (re-training with newer libraries loses
-more). The last are later general models with scores in MTEB's results; e5 and bge have
-prompts there by type of input, and STS has no such type, so their sentences are scored
-without one, as here.
+more). The last are later general models with scores in MTEB's results; bge has prompts
+there by type of input, and STS has no such type, so its sentences are scored without
+one, as here.
 """
 
 from harness.core.types import Method
@@ -72,14 +72,6 @@ L12 = general(
     134_000_000,
     f"wang2020minilm, {CITE}",
 )
-E5 = general(
-    "e5-small-v2",
-    "intfloat/e5-small-v2",
-    "dca8b1a9dae0d4575df2bf423a5edb485a431236",
-    134_000_000,
-    "wang2022e5",
-    "MIT",
-)
 BGE = general(
     "bge-small-en",
     "BAAI/bge-small-en-v1.5",
@@ -89,10 +81,10 @@ BGE = general(
     "MIT",
 )
 
-ENCODERS = (*NLI, L12, E5, BGE)
+ENCODERS = (*NLI, L12, BGE)
 
 METHODS = (
     *(Method(encoder, MEAN, cite=CITE) for encoder in NLI),
-    *(Method(encoder, MEAN, cite=encoder.cite) for encoder in (L12, E5)),
+    Method(L12, MEAN, cite=L12.cite),
     Method(BGE, CLS, cite=BGE.cite),
 )
