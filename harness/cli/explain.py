@@ -130,8 +130,8 @@ def _name_owners(folder: ResultsFolder, mine: str | None, *, as_json: bool) -> N
     if as_json:
         rows = [
             {
-                "row": owner.row.name,
-                "method": owner.row.first.cell.method,
+                "row": owner.row.id,
+                "method": owner.row.first.method,
                 "equal": list(owner.equal),
                 "misfits": list(owner.misfits),
             }

@@ -321,7 +321,7 @@ def cells_rows(registry: Registry, name: str) -> list[ListedRow]:
 
     tables = load_tables(own_or_committed(OWN / PAPERS), registry)
     listed_tables = (published_table(name, tables),) if name else tables
-    standings = standings_of(published_numbers(tables, registry).values())
+    standings = standings_of(published_numbers(tables).values())
     rows: list[ListedRow] = []
     for table in listed_tables:
         for cell in table.cells:

@@ -17,7 +17,7 @@ from harness.report.next_steps import command_to_measure
 from harness.report.sentences import signed
 from harness.results.causes import Causes
 from harness.results.diagnosis import Diagnosis, SeedSpread, Suggestion
-from harness.results.numbers import PublishedNumber, ReportedNumber, row_name
+from harness.results.numbers import ReportedNumber
 from harness.results.protocols import UNKNOWN, Protocol
 from harness.results.published import PublishedCell
 from harness.results.reproduction import compose_method
@@ -127,7 +127,7 @@ def _fitting_lines(explanations: Sequence[_Explanation], lines_left: int) -> lis
 
 def _numbers_in_words(numbers: Sequence[ReportedNumber]) -> str:
     """`sbert.t1/sbert-nli-base: sts13 71.64 for 76.53 (-4.89)`, yours for the published one."""
-    row = row_name(numbers[0].cell)
+    row = numbers[0].cell.row_id
     if len(numbers) > FEW_COLUMNS:
         gaps = [f"{number.cell.column.id} {signed(number.gap)}" for number in numbers]
         return f"{row}, yours minus the published: {', '.join(gaps)}"
@@ -235,7 +235,7 @@ def _title(suggestion: Suggestion, diagnosis: Diagnosis) -> str:
         return f"{suggestion.cause.title}{fits}"
     if suggestion.spread is not None:
         return _spread_in_words(suggestion.spread, diagnosis.numbers)
-    changes = changes_in_words(suggestion.changes, diagnosis.published.protocol)
+    changes = changes_in_words(suggestion.changes, diagnosis.numbers[0].cell.protocol)
     cell = suggestion.printed_cell
     if cell is None:
         effects = [
@@ -244,7 +244,7 @@ def _title(suggestion: Suggestion, diagnosis: Diagnosis) -> str:
         ]
         return f"{changes}: {', '.join(effects[:MOST_EFFECTS])}"
     if suggestion.about == ("model",):
-        return f"Your numbers are those of {cell.row.name}, {row_name(cell)}{fits}"
+        return f"Your numbers are those of {cell.row.name}, {cell.row_id}{fits}"
     if suggestion.is_printed:
         subject = (
             "Your number is" if len(diagnosis.numbers) == 1 else "Your numbers are"
@@ -259,7 +259,7 @@ def _title(suggestion: Suggestion, diagnosis: Diagnosis) -> str:
 
 def _no_difference(suggestion: Suggestion, diagnosis: Diagnosis) -> str:
     """Whether a row with the reader's numbers has the same protocol, or only may have it."""
-    cell = diagnosis.published.cell
+    cell = diagnosis.numbers[0].cell
     other = suggestion.printed_cell
     if other is not None and cell.method and other.method == cell.method:
         return "same protocol"
@@ -277,20 +277,20 @@ def changes_in_words(changes: Mapping[str, str], protocol: Protocol) -> str:
 
 
 def neighbours_in_words(
-    number: PublishedNumber, neighbours: Iterable[PublishedNumber]
+    number: PublishedCell, neighbours: Iterable[PublishedCell]
 ) -> Iterator[str]:
     """Published numbers of one encoder that differ in one choice, each with that choice."""
     for other in neighbours:
         changes = number.protocol.changes(other.protocol)
         words = changes_in_words(changes, number.protocol)
-        yield f"{other.cell.value} with {words} ({_place(other.cell)})"
+        yield f"{other.value} with {words} ({_place(other)})"
 
 
 def _place(cell: PublishedCell) -> str:
     """The published table in which a number is printed, and its row where the id is short."""
     if len(cell.row.id) > LONGEST_ROW_ID:
         return cell.table.id
-    return row_name(cell)
+    return cell.row_id
 
 
 def _spread_in_words(spread: SeedSpread, numbers: Sequence[ReportedNumber]) -> str:

@@ -95,11 +95,10 @@ def _published_number(
     if number.state is CellState.NOT_RUN:
         needs = sorted(needs_of(cell, registry, present))
     neighbours: Iterable[str] = ()
-    numbers = folder.published_numbers
-    if cell.id in numbers:
-        found = published_neighbours(numbers[cell.id], numbers.values())
-        neighbours = neighbours_in_words(numbers[cell.id], found)
-    reference = confirmed_by(cell, folder.confirmations, folder.records, registry)
+    if cell.points is not None:
+        found = published_neighbours(cell, folder.published_numbers.values())
+        neighbours = neighbours_in_words(cell, found)
+    reference = confirmed_by(cell, folder.confirmations, folder.records)
     difference = number.verdict.difference
     return {
         "printed": printed_number(cell),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from harness.results.numbers import PublishedNumber, row_name
 from harness.results.owners import Owner
+from harness.results.published import PublishedCell
 from harness.results.standings import Standing, StandingKind, Standings
 
 OWNERS_SHOWN = 8
@@ -14,14 +14,14 @@ OWNERS_SHOWN = 8
 
 def standing_in_words(standing: Standing) -> str:
     """`contradicted by bert-flow.t8/bert-nli-large: 77.26 (-0.54)`."""
-    place = row_name(standing.other.cell)
+    place = standing.other.row_id
     if standing.kind is StandingKind.CONFIRMED:
         return f"confirmed by {place}"
     if standing.kind is StandingKind.QUOTED:
         return f"quoted from {place}"
     if standing.kind is StandingKind.SAME_FIGURES:
-        return f"same figures as {standing.other.cell.row.name}, {place}"
-    points, difference = standing.other.cell.score, standing.difference
+        return f"same figures as {standing.other.row.name}, {place}"
+    points, difference = standing.other.score, standing.difference
     return f"contradicted by {place}: {points:.2f} ({difference:+.2f})"
 
 
@@ -63,11 +63,11 @@ def owners_in_words(owners: Sequence[Owner], figures: int) -> list[str]:
     if len({_model(owner.row.first) for owner in _best(owners)}) > 1:
         lines.append("Ambiguous: rows of several models have these numbers.")
     for owner in owners[:OWNERS_SHOWN]:
-        cell = owner.row.first.cell
+        cell = owner.row.first
         method = f" ({cell.method})" if cell.method else ""
         columns = f", but not {', '.join(owner.misfits)}" if owner.misfits else ""
         count = f"{len(owner.equal)} of {figures}"
-        lines.append(f"{count}: {cell.row.name}{method}, {row_name(cell)}{columns}")
+        lines.append(f"{count}: {cell.row.name}{method}, {cell.row_id}{columns}")
     hidden = len(owners) - OWNERS_SHOWN
     if hidden > 0:
         lines.append(f"{hidden} more rows have as many of them or fewer.")
@@ -80,6 +80,6 @@ def _best(owners: Sequence[Owner]) -> Iterable[Owner]:
     return (owner for owner in owners if len(owner.equal) == most)
 
 
-def _model(number: PublishedNumber) -> tuple[str, str]:
+def _model(number: PublishedCell) -> tuple[str, str]:
     """What tells the model of a row from others."""
     return number.protocol.encoder, number.start

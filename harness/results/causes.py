@@ -12,7 +12,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from harness.core.toml import read_typed
-from harness.results.numbers import ReportedNumber, row_name
+from harness.results.numbers import ReportedNumber
 from harness.results.published import PublishedCell
 
 CERTAINTIES = ("certain", "likely", "possible")
@@ -60,7 +60,7 @@ class Cause:
 
     def applies_to(self, cell: PublishedCell) -> bool:
         """Whether it may affect the row of a published number."""
-        rows = (row_name(cell), cell.method or "")
+        rows = (cell.row_id, cell.method or "")
         return any(_matches(row, self.rows) for row in rows)
 
     def may_move(self, number: ReportedNumber) -> bool:

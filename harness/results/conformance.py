@@ -18,7 +18,7 @@ from harness.core.types import AGGREGATIONS
 from harness.registry import Registry
 from harness.results.index import Results, SeedScores
 from harness.results.layout import CONFORMANCE, QUESTIONS, REFERENCES
-from harness.results.protocols import Protocol, protocols_of
+from harness.results.protocols import Protocol
 from harness.results.published import PublishedCell
 from harness.results.published import Table as PublishedTable
 from harness.results.questions import Trial, read_searches
@@ -247,10 +247,7 @@ def find_confirmations(
 
 
 def confirmed_by(
-    cell: PublishedCell,
-    confirmations: Confirmations,
-    results: Results,
-    registry: Registry,
+    cell: PublishedCell, confirmations: Confirmations, results: Results
 ) -> Reference | None:
     """The reference that confirms the protocol of a published cell; None if there is none.
 
@@ -259,7 +256,7 @@ def confirmed_by(
     """
     confirming: list[Reference] = []
     # There is no protocol where no method and task here give the number.
-    for task, protocol in zip(cell.tasks, protocols_of(cell, registry), strict=False):
+    for task, protocol in zip(cell.tasks, cell.protocols, strict=False):
         procedure = protocol.procedure(len(results.subsets(task)))
         if not confirmations.get(procedure):
             return None

@@ -27,12 +27,10 @@ from harness.results.numbers import (
     ACCIDENTAL_CHOICES,
     COLUMNS_OF_A_MODEL,
     ComparedRow,
-    PublishedNumber,
     PublishedRow,
     ReportedNumber,
     accident_rank,
     compared_rows,
-    row_name,
 )
 from harness.results.published import PublishedCell
 
@@ -114,7 +112,7 @@ class Suggestion:
     @property
     def printed_cell(self) -> PublishedCell | None:
         """The first number of its row; None without a row."""
-        return None if self.row is None else self.row.pairs[0].other.cell
+        return None if self.row is None else self.row.pairs[0].other
 
     @property
     def is_printed(self) -> bool:
@@ -135,7 +133,6 @@ class Diagnosis:
 
     Attributes:
         numbers: The reader's numbers.
-        published: The first of the published numbers, with its protocol.
         notes: The notes of the table on the row and the columns.
         suggestions: The first three explanations, the surest first.
         further_suggestions: All other explanations.
@@ -146,7 +143,6 @@ class Diagnosis:
     """
 
     numbers: tuple[ReportedNumber, ...]
-    published: PublishedNumber
     notes: tuple[str, ...]
     suggestions: tuple[Suggestion, ...] = ()
     further_suggestions: tuple[Suggestion, ...] = ()
@@ -183,7 +179,6 @@ EffectsOfNumber = tuple[ReportedNumber, Sequence[Effect]]
 
 def diagnose(
     numbers: Sequence[ReportedNumber],
-    published_numbers: Mapping[str, PublishedNumber],
     rows: Iterable[PublishedRow],
     causes: Causes,
     measured_effects: Sequence[EffectsOfNumber] = (),
@@ -193,27 +188,25 @@ def diagnose(
 
     Args:
         numbers: The reader's numbers, all of one row, one a column.
-        published_numbers: All published scores by id.
-        rows: The same scores by row.
+        rows: All published scores by row.
         causes: The curated causes.
         measured_effects: The measured effects of other choices of the protocol, for some
             of the numbers. They are looked at where nothing surer is known.
         unknown_columns: Columns that the reader named and the row does not have.
     """
-    first = published_numbers[numbers[0].cell.id]
-    own_row = row_name(first.cell)
+    first = numbers[0].cell
     of_encoder, of_recipe, of_others = [], [], []
     for row in rows:
         is_of_recipe = row.first.is_of_recipe(first)
         if is_of_recipe:
             of_recipe.append(row)
         if row.first.is_of_encoder(first):
-            if row.name != own_row:
+            if row.id != first.row_id:
                 of_encoder.append(row)
         elif not is_of_recipe:
             of_others.append(row)
-    own_rows = [*compared_rows(numbers, of_encoder, published_numbers)]
-    other_rows = compared_rows(numbers, of_others, published_numbers)
+    own_rows = [*compared_rows(numbers, of_encoder)]
+    other_rows = compared_rows(numbers, of_others)
     spreads = _spreads(numbers, of_recipe)
     is_rounding = max(abs(number.gap) for number in numbers) <= NEGLIGIBLE
     causes_by_certainty = _known_causes(numbers, causes, certain_alone=is_rounding)
@@ -242,7 +235,6 @@ def diagnose(
         notes |= dict.fromkeys(reported.cell.notes)
     return Diagnosis(
         numbers=tuple(numbers),
-        published=first,
         notes=tuple(notes),
         suggestions=tuple(suggestions[:SUGGESTIONS_SHOWN]),
         further_suggestions=tuple(suggestions[SUGGESTIONS_SHOWN:]),
@@ -372,8 +364,7 @@ def _spreads(
     # A table has the mean, the lowest and the highest score in rows of their own.
     cells_by_column: dict[tuple[str, str, str], dict[str, PublishedCell]] = {}
     for row in rows:
-        for number in row.numbers.values():
-            cell = number.cell
+        for cell in row.numbers.values():
             name = (cell.table.id, cell.column.id, str(cell.row.n))
             cells_by_column.setdefault(name, {})[cell.row.statistic] = cell
     spreads = []

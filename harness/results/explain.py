@@ -19,7 +19,7 @@ from harness.results.effects import (
     nearest_rows,
 )
 from harness.results.index import Results
-from harness.results.protocols import Protocol, protocols_of
+from harness.results.protocols import Protocol
 from harness.results.published import PublishedCell
 from harness.results.questions import Trap
 from harness.results.reproduction import Reproduction, reproduce
@@ -63,8 +63,8 @@ def explain(
         traps: What papers have confused.
     """
     reproduction = reproduce(cell, results, registry)
-    reference = confirmed_by(cell, confirmations, results, registry)
-    protocol = protocol_of_task(cell, registry)
+    reference = confirmed_by(cell, confirmations, results)
+    protocol = protocol_of_task(cell)
     if protocol is None:
         return Explanation(
             reproduction=reproduction, protocol=None, confirmed_by=reference
@@ -79,9 +79,6 @@ def explain(
     )
 
 
-def protocol_of_task(cell: PublishedCell, registry: Registry) -> Protocol | None:
+def protocol_of_task(cell: PublishedCell) -> Protocol | None:
     """The protocol of a published number on one task; None for an average and other numbers."""
-    protocols = protocols_of(cell, registry)
-    if not cell.task or not protocols:
-        return None
-    return protocols[0]
+    return cell.protocols[0] if cell.task and cell.protocols else None

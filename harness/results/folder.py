@@ -40,7 +40,6 @@ from harness.results.layout import (
     reading_order,
 )
 from harness.results.numbers import (
-    PublishedNumber,
     PublishedRow,
     ReportedNumber,
     published_numbers,
@@ -337,11 +336,7 @@ class ResultsFolder:
         """
         numbers, unknown_columns = reported_numbers(place, mine, self.tables)
         diagnosis = diagnose(
-            numbers,
-            self.published_numbers,
-            self.published_rows,
-            self.causes,
-            unknown_columns=unknown_columns,
+            numbers, self.published_rows, self.causes, unknown_columns=unknown_columns
         )
         if diagnosis.is_sure:
             return diagnosis
@@ -352,7 +347,6 @@ class ResultsFolder:
         ]
         return diagnose(
             numbers,
-            self.published_numbers,
             self.published_rows,
             self.causes,
             effects,
@@ -361,16 +355,16 @@ class ResultsFolder:
 
     def _measured_effects(self, number: ReportedNumber) -> Sequence[Effect]:
         """The effects of other choices on the protocol of a reader's number."""
-        protocol = protocol_of_task(number.cell, self.registry)
+        protocol = protocol_of_task(number.cell)
         if protocol is None:
             return ()
         scores = measured_scores(self.records, self.registry, protocol)
         return measured_effects(protocol, scores, self.registry, self.traps)
 
     @cached_property
-    def published_numbers(self) -> Mapping[str, PublishedNumber]:
-        """Every published score with its protocol, by id."""
-        return published_numbers(self.tables, self.registry)
+    def published_numbers(self) -> Mapping[str, PublishedCell]:
+        """Every published score, by id."""
+        return published_numbers(self.tables)
 
     @cached_property
     def published_rows(self) -> Sequence[PublishedRow]:

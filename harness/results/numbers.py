@@ -1,9 +1,8 @@
-"""Reference numbers with their protocols: the published ones, and those of a reader.
+"""Published numbers by row, and a reader's numbers next to them.
 
-Each published score is a `PublishedNumber`; each row of a table is a `PublishedRow` of
-them. A reader's numbers belong to published ones, or are looked for among all rows.
-`harness.results.standings` joins the numbers with each other, `harness.results.diagnosis`
-a reader's numbers with them.
+A reader's numbers belong to published ones, or are looked for among all rows.
+`harness.results.standings` joins the published numbers with each other,
+`harness.results.diagnosis` a reader's numbers with them.
 """
 
 from __future__ import annotations
@@ -15,9 +14,7 @@ from functools import cached_property
 from statistics import fmean
 
 from harness.core.errors import UsageError
-from harness.registry import Registry
-from harness.results.protocols import UNKNOWN, Protocol, protocol_of_number
-from harness.results.published import PublishedCell, Table
+from harness.results.published import DataSets, PublishedCell, Table
 from harness.results.published_tables import published_cell
 
 # Points by which the same score may differ after different rounding.
@@ -27,119 +24,41 @@ ROUNDING_DIFFERENCE = 0.011
 # decimals are equal for copies and reruns of one model alone.
 COLUMNS_OF_A_MODEL = 3
 
-Tasks = tuple[
-    str, ...
-]  # one task, or the tasks of an average, without text form and split
-
-
-@dataclass(frozen=True, kw_only=True)
-class PublishedNumber:
-    """A published score with its protocol.
-
-    Attributes:
-        cell: The printed number in its table.
-        protocol: The choices that it depends on.
-        tasks: Its task, or the tasks of an average, without text form and split.
-        start: The checkpoint of the encoder, or from which it was trained, without
-            organisation, revision and remarks: `bert-base-uncased`.
-        training: The data that the encoder was trained on.
-    """
-
-    cell: PublishedCell
-    protocol: Protocol
-    tasks: Tasks
-    start: str
-    training: str
-
-    @classmethod
-    def from_cell(cls, cell: PublishedCell, registry: Registry) -> PublishedNumber:
-        """A printed number with the protocol that its table states."""
-        backbone = cell.row.backbone.partition(" (")[0].partition("@")[0]
-        return cls(
-            cell=cell,
-            protocol=protocol_of_number(cell, registry),
-            tasks=tuple(task.partition(".")[0] for task in cell.tasks),
-            start=backbone.rpartition("/")[2].lower(),
-            training=f"{cell.row.supervision}, {cell.row.trained_on or ''}",
-        )
-
-    @property
-    def is_average(self) -> bool:
-        """Whether it averages several tasks."""
-        return len(self.tasks) > 1
-
-    @cached_property
-    def points(self) -> float:
-        """The number in points."""
-        return self.cell.score
-
-    @cached_property
-    def decimals(self) -> int:
-        """How many decimals of a point are printed."""
-        return len(str(self.cell.in_points).partition(".")[2])
-
-    @cached_property
-    def half_unit(self) -> float:
-        """Half a unit of its last digit, in points."""
-        return 0.5 * 10.0**-self.decimals
-
-    def is_of_encoder(self, other: PublishedNumber) -> bool:
-        """Whether two published numbers are of one encoder, as far as the rows state it."""
-        if UNKNOWN not in (self.protocol.encoder, other.protocol.encoder):
-            return self.protocol.encoder == other.protocol.encoder
-        return self.is_of_recipe(other)
-
-    def is_of_recipe(self, other: PublishedNumber) -> bool:
-        """Whether two numbers are of encoders with the same start and training data."""
-        return (self.start, self.training) == (other.start, other.training)
-
 
 @dataclass(frozen=True)
 class PublishedRow:
-    """The numbers of one row of a table with the same metric and split, by their tasks."""
+    """The numbers of one row of a table with the same metric and split, by their data sets."""
 
-    numbers: Mapping[Tasks, PublishedNumber]
+    numbers: Mapping[DataSets, PublishedCell]
 
     @cached_property
-    def first(self) -> PublishedNumber:
+    def first(self) -> PublishedCell:
         """Its first number, which has the encoder and the method of all."""
         return next(iter(self.numbers.values()))
 
     @property
-    def name(self) -> str:
+    def id(self) -> str:
         """Its id, as TABLE/ROW."""
-        return row_name(self.first.cell)
-
-    @property
-    def is_of_one_run(self) -> bool:
-        """Whether it prints scores of one run, and not a statistic over several."""
-        return self.first.cell.row.statistic == "score"
+        return self.first.row_id
 
 
-def row_name(cell: PublishedCell) -> str:
-    """The id of the row of a published number, as TABLE/ROW."""
-    return f"{cell.table.id}/{cell.row.id}"
-
-
-def published_numbers(
-    tables: Iterable[Table], registry: Registry
-) -> dict[str, PublishedNumber]:
-    """Every published score with its protocol, by its id."""
+def published_numbers(tables: Iterable[Table]) -> dict[str, PublishedCell]:
+    """Every published score, by its id."""
     numbers = {}
     for table in tables:
-        for cell in table.cells:
-            if cell.points is not None:
-                numbers[cell.id] = PublishedNumber.from_cell(cell, registry)
+        for number in table.cells:
+            if number.points is not None:
+                numbers[number.id] = number
     return numbers
 
 
-def published_rows(numbers: Iterable[PublishedNumber]) -> list[PublishedRow]:
+def published_rows(numbers: Iterable[PublishedCell]) -> list[PublishedRow]:
     """Published numbers by row, metric and split."""
-    rows: dict[tuple[str, ...], dict[Tasks, PublishedNumber]] = {}
+    rows: dict[tuple[str, ...], dict[DataSets, PublishedCell]] = {}
     for number in numbers:
         split = "" if number.is_average else number.protocol.split
-        key = (row_name(number.cell), number.cell.metric, split)
-        rows.setdefault(key, {})[number.tasks] = number
+        key = (number.row_id, number.metric, split)
+        rows.setdefault(key, {})[number.data_sets] = number
     return [PublishedRow(numbers_of_row) for numbers_of_row in rows.values()]
 
 
@@ -166,23 +85,23 @@ NEIGHBOURS_SHOWN = 8  # published numbers that differ in one choice
 
 
 def published_neighbours(
-    number: PublishedNumber, published_numbers: Iterable[PublishedNumber]
-) -> list[PublishedNumber]:
+    number: PublishedCell, published_numbers: Iterable[PublishedCell]
+) -> list[PublishedCell]:
     """Other published numbers of the encoder on the same tasks that differ in one choice.
 
     They are in the order of `ACCIDENTAL_CHOICES`, with other choices last. Of equal
     numbers with the same change, the first is taken.
     """
     # By the changed choice, its value and the score.
-    neighbours: dict[tuple[str, str, float], PublishedNumber] = {}
+    neighbours: dict[tuple[str, str, float], PublishedCell] = {}
     for candidate in published_numbers:
-        is_score = candidate.cell.row.statistic == "score"
-        if candidate.tasks != number.tasks or candidate is number or not is_score:
+        is_same_score = candidate.data_sets == number.data_sets
+        if not is_same_score or candidate is number or not candidate.is_of_one_run:
             continue
         changes = number.protocol.changes(candidate.protocol)
         if len(changes) == 1 and candidate.is_of_encoder(number):
             [(choice, value)] = changes.items()
-            key = (choice, value, candidate.cell.score)
+            key = (choice, value, candidate.score)
             neighbours.setdefault(key, candidate)
     keys_in_order = sorted(neighbours, key=lambda key: accident_rank(key[0]))
     return [neighbours[key] for key in keys_in_order[:NEIGHBOURS_SHOWN]]
@@ -212,12 +131,12 @@ class ReportedNumber:
         """By how many points the reader's number is above the published one."""
         return self.points - self.cell.score
 
-    def is_printed_as(self, number: PublishedNumber) -> bool:
+    def is_printed_as(self, number: PublishedCell) -> bool:
         """Whether a published number is equal to it."""
         return equal_as_printed(self.points, self.decimals, number)
 
 
-def equal_as_printed(points: float, decimals: int, number: PublishedNumber) -> bool:
+def equal_as_printed(points: float, decimals: int, number: PublishedCell) -> bool:
     """Whether a published number is equal, to the decimals of the number that has fewer.
 
     A number without decimals is equal to none: too many are within half a point.
@@ -230,7 +149,7 @@ def equal_as_printed(points: float, decimals: int, number: PublishedNumber) -> b
     if not decimals:
         return False
     half_unit = 0.5 * 10.0 ** -min(decimals, number.decimals)
-    difference = abs(number.points - points)
+    difference = abs(number.score - points)
     return difference <= max(ROUNDING_DIFFERENCE, half_unit)
 
 
@@ -341,17 +260,15 @@ def _reported_number(cell: PublishedCell, text: str) -> ReportedNumber:
 
 @dataclass(frozen=True, kw_only=True)
 class NumberPair:
-    """A reader's number, and the number that another row has for the same tasks.
+    """A reader's number, and the number that another row has for the same data sets.
 
     Attributes:
         reported: The reader's number.
-        published: The published number that the reader compares it with.
         other: The number of the other row.
     """
 
     reported: ReportedNumber
-    published: PublishedNumber
-    other: PublishedNumber
+    other: PublishedCell
 
     @property
     def is_equal(self) -> bool:
@@ -374,7 +291,7 @@ class ComparedRow:
         """
         changes: dict[str, str] = {}
         for pair in self.pairs:
-            changes |= pair.published.protocol.changes(pair.other.protocol)
+            changes |= pair.reported.cell.protocol.changes(pair.other.protocol)
         names = sorted(changes, key=accident_rank)
         return {name: changes[name] for name in names}
 
@@ -399,7 +316,7 @@ class ComparedRow:
     def unexplained(self) -> float:
         """The mean difference of the reader's numbers from it, in points."""
         return fmean(
-            abs(pair.reported.points - pair.other.points) for pair in self.pairs
+            abs(pair.reported.points - pair.other.score) for pair in self.pairs
         )
 
     @property
@@ -413,19 +330,14 @@ class ComparedRow:
 
 
 def compared_rows(
-    numbers: Sequence[ReportedNumber],
-    rows: Iterable[PublishedRow],
-    published_numbers: Mapping[str, PublishedNumber],
+    numbers: Sequence[ReportedNumber], rows: Iterable[PublishedRow]
 ) -> Iterator[ComparedRow]:
     """The rows of one run that have at least half of a reader's tasks, next to his numbers."""
     for row in rows:
         pairs = []
         for number in numbers:
-            published = published_numbers[number.cell.id]
-            other = row.numbers.get(published.tasks)
+            other = row.numbers.get(number.cell.data_sets)
             if other is not None:
-                pairs.append(
-                    NumberPair(reported=number, published=published, other=other)
-                )
-        if pairs and 2 * len(pairs) >= len(numbers) and row.is_of_one_run:
+                pairs.append(NumberPair(reported=number, other=other))
+        if pairs and 2 * len(pairs) >= len(numbers) and row.first.is_of_one_run:
             yield ComparedRow(row=row, pairs=tuple(pairs))

@@ -14,13 +14,13 @@ from harness.core.errors import DataError, UsageError
 from harness.results.card_statements import statements_of_file
 from harness.results.cards import parse_metric, parse_points
 from harness.results.numbers import (
-    PublishedNumber,
     PublishedRow,
     columns_and_numbers,
     equal_as_printed,
     points_and_decimals,
     published_rows,
 )
+from harness.results.published import PublishedCell
 from harness.results.published_tables import plain_name
 
 SHARE_OF_AN_OWNER = 2 / 3  # of the reader's numbers that a row has to print
@@ -113,15 +113,15 @@ def _figures_of_file(path: Path) -> tuple[Figure, ...]:
 
 
 def owners_of(
-    figures: Sequence[Figure], published_numbers: Iterable[PublishedNumber]
+    figures: Sequence[Figure], published_numbers: Iterable[PublishedCell]
 ) -> list[Owner]:
     """The rows that print two thirds of the numbers or more, those that print most first."""
     owners = []
     for row in published_rows(published_numbers):
-        if not row.is_of_one_run:
+        if not row.first.is_of_one_run:
             continue
         numbers = {
-            plain_name(number.cell.column.id): number for number in row.numbers.values()
+            plain_name(number.column.id): number for number in row.numbers.values()
         }
         equal = [figure.column for figure in figures if _is_printed(figure, numbers)]
         if equal and len(equal) >= SHARE_OF_AN_OWNER * len(figures):
@@ -130,7 +130,7 @@ def owners_of(
     return sorted(owners, key=lambda owner: -len(owner.equal))
 
 
-def _is_printed(figure: Figure, numbers: Mapping[str, PublishedNumber]) -> bool:
+def _is_printed(figure: Figure, numbers: Mapping[str, PublishedCell]) -> bool:
     """Whether one of a row's numbers, by their columns, is the reader's."""
     number = numbers.get(figure.column)
     return number is not None and equal_as_printed(

@@ -7,8 +7,7 @@ it differs from no other.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from harness.core.metrics.similarity import (
@@ -18,12 +17,8 @@ from harness.core.metrics.similarity import (
     score_name,
 )
 from harness.core.types import MethodId, Task
-from harness.registry import Registry
-from harness.results.published import PublishedCell
 
 UNKNOWN = "?"  # a choice that is stated nowhere
-
-TASKS_WITH_SUBSETS = re.compile(r"sts1\d")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,61 +158,7 @@ def kinds_of_post(post: str) -> frozenset[str]:
     return frozenset(name.partition(":")[0] for name in names if name)
 
 
-def protocols_of(cell: PublishedCell, registry: Registry) -> tuple[Protocol, ...]:
-    """The protocols of a published cell, one for each of `cell.tasks`, in their order.
-
-    There are none if no method reproduces the cell, or if one of its tasks is not
-    registered.
-    """
-    tasks = [registry.tasks[name] for name in cell.tasks if name in registry.tasks]
-    if cell.method is None or len(tasks) < len(cell.tasks):
-        return ()
-    protocols = []
-    for task in tasks:
-        protocol = Protocol.from_score(
-            cell.method, task, cell.metric, cell.aggregation or ""
-        )
-        if protocol is not None:
-            protocols.append(protocol)
-    return tuple(protocols)
-
-
-def protocol_of_number(cell: PublishedCell, registry: Registry) -> Protocol:
-    """The protocol of a published number, also of an average or of a row without a method.
-
-    The tasks of an average may differ in text form and split, which are then `UNKNOWN`.
-    So is the aggregation where no task of the number has subsets.
-    """
-    base_tasks = [task.partition(".")[0] for task in cell.tasks]
-    has_subsets = any(TASKS_WITH_SUBSETS.match(task) for task in base_tasks)
-    aggregation = (cell.aggregation or UNKNOWN) if has_subsets else UNKNOWN
-    protocols = protocols_of(cell, registry)
-    if protocols:
-        return replace(
-            protocols[0],
-            task="+".join(base_tasks),
-            text=_common_choice({protocol.text for protocol in protocols}),
-            split=_common_choice({protocol.split for protocol in protocols}),
-            aggregation=aggregation,
-        )
-    similarity, correlation = CORRELATION_SCORES.get(cell.metric, (COSINE, cell.metric))
-    words = re.findall(r"[a-z]+", cell.row.label.lower())
-    kinds = sorted(registry.posts.keys() & set(words))
-    return Protocol(
-        encoder=UNKNOWN,
-        max_length=UNKNOWN,
-        pooling=UNKNOWN,
-        post="".join(f"+{kind}" for kind in kinds) + UNKNOWN,
-        fit_on=UNKNOWN if cell.row.fit == "none" else cell.row.fit,
-        task="+".join(base_tasks),
-        text=UNKNOWN,
-        split=UNKNOWN,
-        scored_by=UNKNOWN if similarity == COSINE else similarity,
-        metric=correlation,
-        aggregation=aggregation,
-    )
-
-
-def _common_choice(choices: set[str]) -> str:
+def common_choice(choices: Iterable[str]) -> str:
     """The only one of several choices; `UNKNOWN` where they are different."""
-    return choices.pop() if len(choices) == 1 else UNKNOWN
+    different = set(choices)
+    return different.pop() if len(different) == 1 else UNKNOWN

@@ -1,4 +1,4 @@
-"""Published tables: printed digits with their protocols.
+"""Published tables, and their numbers with the protocol of each.
 
 A `Table` has rows and columns as its file has them. Method, task, metric and aggregation
 of a number may be stated at its row, its column or the table; a `PublishedCell` is one
@@ -8,18 +8,21 @@ files and checks them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import cache, cached_property
 from pathlib import Path
 
 from harness.core.errors import DataError
-from harness.core.metrics.similarity import CORRELATION_SCORES
+from harness.core.metrics.similarity import CORRELATION_SCORES, COSINE
 from harness.core.scores import ScorePath
 from harness.core.toml import read_rows
 from harness.core.types import AGGREGATIONS, Aggregation
+from harness.registry import Registry, load_registry
 from harness.results.index import CellName
+from harness.results.protocols import UNKNOWN, Protocol, common_choice
 from harness.results.verdict import CellState, Published
 
 
@@ -76,7 +79,10 @@ EVIDENCE: Mapping[str, str] = {
     "inferred": "stated nowhere: concluded from the numbers, or from what others found",
 }
 
+DATA_SETS_WITH_SUBSETS = re.compile(r"sts1\d")
+
 TextByName = Mapping[str, str]
+DataSets = tuple[str, ...]  # one data set, or those of an average
 
 
 @dataclass(frozen=True)
@@ -206,6 +212,7 @@ class Table:
         scale: 100 where points are printed, 1 for fractions.
         notes: Notes on the table.
         verbatim: Words of the paper, by the key that they explain.
+        registry: The methods and tasks that it names.
     """
 
     id: str
@@ -223,6 +230,7 @@ class Table:
     scale: int = 100
     notes: tuple[str, ...] = ()
     verbatim: TextByName = field(default_factory=dict)
+    registry: Registry = field(default_factory=load_registry, repr=False, compare=False)
 
     @cached_property
     def cells(self) -> tuple[PublishedCell, ...]:
@@ -335,6 +343,13 @@ class PublishedCell:
     place: str
 
     @property
+    def row_id(self) -> str:
+        """The id of its row: `TABLE/ROW`."""
+        return f"{self.table.id}/{self.row.id}"
+
+    # The number
+
+    @cached_property
     def points(self) -> float | None:
         """The number in points (x100), whatever the table's scale; None if it is no score."""
         return None if self.in_points is None else float(self.in_points)
@@ -346,19 +361,15 @@ class PublishedCell:
             raise DataError(f"{self.id}: wanted a score, found a statistic")
         return self.points
 
-    @property
-    def tasks(self) -> tuple[str, ...]:
-        """Its task, or the tasks that it averages; none where no task fits."""
-        if self.average_of:
-            return self.average_of
-        return (self.task,) if self.task else ()
+    @cached_property
+    def decimals(self) -> int:
+        """How many decimals of a point are printed."""
+        return len((self.in_points or "").partition(".")[2])
 
-    @property
-    def measured_cells(self) -> tuple[CellName, ...]:
-        """Method and task of each measured cell that reproduces it; none where no method does."""
-        if not self.method:
-            return ()
-        return tuple((self.method, task) for task in self.tasks)
+    @cached_property
+    def half_unit(self) -> float:
+        """Half a unit of its last digit, in points."""
+        return 0.5 * 10.0**-self.decimals
 
     @property
     def published(self) -> Published | None:
@@ -368,6 +379,121 @@ class PublishedCell:
         if self.sd is None:
             return Published(self.in_points)
         return Published(self.in_points, sd=self.sd, n=self.row.n)
+
+    @property
+    def is_of_one_run(self) -> bool:
+        """Whether it is the score of one run, and not a statistic over several."""
+        return self.row.statistic == "score"
+
+    # What it is a score of
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """Its task, or the tasks that it averages; none where no task fits."""
+        if self.average_of:
+            return self.average_of
+        return (self.task,) if self.task else ()
+
+    @cached_property
+    def data_sets(self) -> DataSets:
+        """Its tasks without their text form and split: `sts-b` of `sts-b.senteval`."""
+        return tuple(task.partition(".")[0] for task in self.tasks)
+
+    @property
+    def is_average(self) -> bool:
+        """Whether it averages several tasks."""
+        return len(self.tasks) > 1
+
+    @property
+    def measured_cells(self) -> tuple[CellName, ...]:
+        """Method and task of each measured cell that reproduces it; none where no method does."""
+        if not self.method:
+            return ()
+        return tuple((self.method, task) for task in self.tasks)
+
+    # Its protocol
+
+    @cached_property
+    def protocols(self) -> tuple[Protocol, ...]:
+        """The protocol on each of `tasks`, in their order.
+
+        There are none if no method reproduces the number, or if one of its tasks is not
+        registered.
+        """
+        registered = self.table.registry.tasks
+        tasks = [registered[name] for name in self.tasks if name in registered]
+        if self.method is None or len(tasks) < len(self.tasks):
+            return ()
+        protocols = []
+        for task in tasks:
+            protocol = Protocol.from_score(
+                self.method, task, self.metric, self.aggregation or ""
+            )
+            if protocol is not None:
+                protocols.append(protocol)
+        return tuple(protocols)
+
+    @cached_property
+    def protocol(self) -> Protocol:
+        """Its protocol, also of an average or of a row without a method.
+
+        The tasks of an average may differ in text form and split, which are then
+        `UNKNOWN`. So is the aggregation where no task of the number has subsets.
+        """
+        has_subsets = any(map(DATA_SETS_WITH_SUBSETS.match, self.data_sets))
+        aggregation = (self.aggregation or UNKNOWN) if has_subsets else UNKNOWN
+        if self.protocols:
+            return replace(
+                self.protocols[0],
+                task="+".join(self.data_sets),
+                text=common_choice(protocol.text for protocol in self.protocols),
+                split=common_choice(protocol.split for protocol in self.protocols),
+                aggregation=aggregation,
+            )
+        similarity, correlation = CORRELATION_SCORES.get(
+            self.metric, (COSINE, self.metric)
+        )
+        words = re.findall(r"[a-z]+", self.row.label.lower())
+        kinds = sorted(self.table.registry.posts.keys() & set(words))
+        return Protocol(
+            encoder=UNKNOWN,
+            max_length=UNKNOWN,
+            pooling=UNKNOWN,
+            post="".join(f"+{kind}" for kind in kinds) + UNKNOWN,
+            fit_on=UNKNOWN if self.row.fit == "none" else self.row.fit,
+            task="+".join(self.data_sets),
+            text=UNKNOWN,
+            split=UNKNOWN,
+            scored_by=UNKNOWN if similarity == COSINE else similarity,
+            metric=correlation,
+            aggregation=aggregation,
+        )
+
+    # Its encoder
+
+    @cached_property
+    def start(self) -> str:
+        """The checkpoint of the encoder, or from which it was trained: `bert-base-uncased`.
+
+        Organisation, revision and remarks are left out.
+        """
+        backbone = self.row.backbone.partition(" (")[0].partition("@")[0]
+        return backbone.rpartition("/")[2].lower()
+
+    def is_of_encoder(self, other: PublishedCell) -> bool:
+        """Whether two published numbers are of one encoder, as far as the rows state it."""
+        if UNKNOWN not in (self.protocol.encoder, other.protocol.encoder):
+            return self.protocol.encoder == other.protocol.encoder
+        return self.is_of_recipe(other)
+
+    def is_of_recipe(self, other: PublishedCell) -> bool:
+        """Whether two numbers are of encoders with the same start and training data."""
+        first, second = self.row, other.row
+        return (
+            self.start == other.start
+            and first.supervision == second.supervision
+            and (first.trained_on or "") == (second.trained_on or "")
+        )
 
 
 def score_path(metric: str, aggregation: str | None) -> ScorePath:

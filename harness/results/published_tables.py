@@ -57,7 +57,7 @@ def load_tables(folder: Path, registry: Registry | None = None) -> tuple[Table, 
         known_names = known_names.with_encoders(registry.by_hand.values())
     tables: dict[tuple[str, str], Table] = {}
     for path in sorted(folder.glob("*.toml")):
-        table = load_table(path)
+        table = load_table(path, known_names)
         _require_known_names(table, known_names)
         first_table = tables.setdefault((table.paper, table.table), table)
         if first_table is not table:
@@ -71,12 +71,12 @@ def load_tables(folder: Path, registry: Registry | None = None) -> tuple[Table, 
     return tuple(tables.values())
 
 
-def load_table(path: Path) -> Table:
-    """The table of a file, whose names of methods and tasks are not looked up.
+def load_table(path: Path, registry: Registry | None = None) -> Table:
+    """The table of a file, whose names of methods and tasks are not looked up yet.
 
     Raises DataError that names file, row and key.
     """
-    table = read_typed(Table, path, id=path.stem)
+    table = read_typed(Table, path, id=path.stem, registry=registry or load_registry())
     for place, fault in _faults(table):
         raise DataError(f"{path.name}{place}: {fault}")
     return table

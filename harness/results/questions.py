@@ -200,10 +200,9 @@ class Trap:
 
     def applies_to(self, cell: PublishedCell) -> bool:
         """Whether a published number is in a row that is known to be confused in this way."""
-        row_name = f"{cell.table.id}/{cell.row.id}"
         method_name = cell.method or ""
         for pattern in self.published:
-            if fnmatchcase(row_name, pattern) or fnmatchcase(method_name, pattern):
+            if fnmatchcase(cell.row_id, pattern) or fnmatchcase(method_name, pattern):
                 return True
         return False
 

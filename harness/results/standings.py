@@ -22,13 +22,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from harness.results.numbers import (
-    COLUMNS_OF_A_MODEL,
-    PublishedNumber,
-    PublishedRow,
-    published_rows,
-    row_name,
-)
+from harness.results.numbers import COLUMNS_OF_A_MODEL, PublishedRow, published_rows
+from harness.results.published import PublishedCell
 from harness.results.verdict import TOLERANCES
 
 # The share of the common columns in which a quotation and its source are equal, at least.
@@ -57,7 +52,7 @@ class Standing:
     """
 
     kind: StandingKind
-    other: PublishedNumber
+    other: PublishedCell
     difference: float
 
 
@@ -65,12 +60,12 @@ class Standing:
 Standings = Mapping[str, Sequence[Standing]]
 
 
-def standings_of(published_numbers: Iterable[PublishedNumber]) -> Standings:
+def standings_of(published_numbers: Iterable[PublishedCell]) -> Standings:
     """The standings of all numbers that have one."""
     scores = [
         number
         for number in published_numbers
-        if number.cell.row.statistic == "score" and not number.cell.row.model_free
+        if number.is_of_one_run and not number.row.model_free
     ]
     rows = published_rows(scores)
     found: dict[str, list[Standing]] = defaultdict(list)
@@ -80,11 +75,11 @@ def standings_of(published_numbers: Iterable[PublishedNumber]) -> Standings:
         _of_other_models(rows),
     ):
         for number, standing in joined:
-            found[number.cell.id].append(standing)
+            found[number.id].append(standing)
     return dict(found)
 
 
-def are_equal(first: PublishedNumber, second: PublishedNumber) -> bool:
+def are_equal(first: PublishedCell, second: PublishedCell) -> bool:
     """Whether two printed numbers are equal, to the digits of the one that has fewer.
 
     Numbers with more than two decimals are held to the tolerance of an exact verdict.
@@ -93,7 +88,7 @@ def are_equal(first: PublishedNumber, second: PublishedNumber) -> bool:
     return _distance(first, second) <= allowed
 
 
-def contradict(first: PublishedNumber, second: PublishedNumber) -> bool:
+def contradict(first: PublishedCell, second: PublishedCell) -> bool:
     """Whether two printed numbers of one cell cannot both be right.
 
     Numbers with more than two decimals may differ as two processors do.
@@ -104,41 +99,40 @@ def contradict(first: PublishedNumber, second: PublishedNumber) -> bool:
     return _distance(first, second) > allowed
 
 
-def _distance(first: PublishedNumber, second: PublishedNumber) -> float:
+def _distance(first: PublishedCell, second: PublishedCell) -> float:
     """By how many points two numbers differ, without errors of binary fractions."""
-    return abs(round(first.points - second.points, 9))
+    return abs(round(first.score - second.score, 9))
 
 
 def _standing(
-    kind: StandingKind, number: PublishedNumber, other: PublishedNumber
-) -> tuple[PublishedNumber, Standing]:
+    kind: StandingKind, number: PublishedCell, other: PublishedCell
+) -> tuple[PublishedCell, Standing]:
     """A number with what another one says of it."""
-    difference = round(other.points - number.points, 9)
+    difference = round(other.score - number.score, 9)
     return number, Standing(kind=kind, other=other, difference=difference)
 
 
-def work_of(number: PublishedNumber) -> str:
+def work_of(number: PublishedCell) -> str:
     """The work that a number is of: who measured it, or the citation of its table."""
-    table = number.cell.table
-    return table.work or table.cite
+    return number.table.work or number.table.cite
 
 
 # The same cell in several tables
 
 
 def _of_same_cells(
-    numbers: Iterable[PublishedNumber],
-) -> Iterator[tuple[PublishedNumber, Standing]]:
+    numbers: Iterable[PublishedCell],
+) -> Iterator[tuple[PublishedCell, Standing]]:
     """Numbers that another table confirms or contradicts.
 
     Quotations are left out, since they say nothing of their own. Of several tables of
     another work the first counts.
     """
-    cells: dict[tuple[object, ...], list[PublishedNumber]] = defaultdict(list)
+    cells: dict[tuple[object, ...], list[PublishedCell]] = defaultdict(list)
     for number in numbers:
-        cell = number.cell
-        if cell.method and not number.cell.row.quoted:
-            key = (cell.method, cell.tasks, cell.metric, number.protocol.aggregation)
+        if number.method and not number.row.quoted:
+            aggregation = number.protocol.aggregation
+            key = (number.method, number.tasks, number.metric, aggregation)
             cells[key].append(number)
     for same_cell in cells.values():
         for number in same_cell:
@@ -146,18 +140,17 @@ def _of_same_cells(
 
 
 def _of_others(
-    number: PublishedNumber, same_cell: Iterable[PublishedNumber]
-) -> Iterator[tuple[PublishedNumber, Standing]]:
+    number: PublishedCell, same_cell: Iterable[PublishedCell]
+) -> Iterator[tuple[PublishedCell, Standing]]:
     """What other tables say of a number: first those that confirm it."""
     works_that_confirm: set[str] = set()
-    contradictions: dict[tuple[str, float], PublishedNumber] = {}
+    contradictions: dict[tuple[str, float], PublishedCell] = {}
     for other in same_cell:
         work = work_of(other)
-        is_own_row = row_name(other.cell) == row_name(number.cell)
-        if is_own_row:
+        if other.row_id == number.row_id:
             continue
         if contradict(number, other):
-            contradictions.setdefault((work, other.points), other)
+            contradictions.setdefault((work, other.score), other)
         elif not are_equal(number, other):
             continue
         elif work != work_of(number) and work not in works_that_confirm:
@@ -172,11 +165,11 @@ def _of_others(
 
 def _of_quotations(
     rows: Sequence[PublishedRow],
-) -> Iterator[tuple[PublishedNumber, Standing]]:
+) -> Iterator[tuple[PublishedCell, Standing]]:
     """The numbers of quotations, with those of the row that they are quoted from."""
-    originals = [row for row in rows if not row.first.cell.row.quoted]
+    originals = [row for row in rows if not row.first.row.quoted]
     for row in rows:
-        if not row.first.cell.row.quoted:
+        if not row.first.row.quoted:
             continue
         source = _source_of_quotation(row, originals)
         if source is None:
@@ -217,7 +210,7 @@ def _source_of_quotation(
 
 def _of_other_models(
     rows: Sequence[PublishedRow],
-) -> Iterator[tuple[PublishedNumber, Standing]]:
+) -> Iterator[tuple[PublishedCell, Standing]]:
     """The numbers of rows that have three or more figures of another model.
 
     Both rows have a method here, so that they are known to be of two encoders, and have two
@@ -225,7 +218,7 @@ def _of_other_models(
     """
     rows_by_figure: dict[tuple[object, ...], list[int]] = defaultdict(list)
     for place, row in enumerate(rows):
-        if row.first.cell.method and not row.first.cell.row.quoted:
+        if row.first.method and not row.first.row.quoted:
             for tasks, number in row.numbers.items():
                 if number.decimals >= 2 and not number.is_average:
                     for key in _figure_keys(tasks, number):
@@ -245,16 +238,15 @@ def _of_other_models(
             yield from _same_figures(row, other_row)
 
 
-def _figure_keys(tasks: object, number: PublishedNumber) -> list[tuple[object, ...]]:
+def _figure_keys(tasks: object, number: PublishedCell) -> list[tuple[object, ...]]:
     """The keys under which a figure is found, whichever way it was rounded."""
-    hundredths = round(number.points * 100)
-    metric = number.cell.metric
-    return [(tasks, metric, hundredths + step) for step in (0, -1, 1)]
+    hundredths = round(number.score * 100)
+    return [(tasks, number.metric, hundredths + step) for step in (0, -1, 1)]
 
 
 def _same_figures(
     row: PublishedRow, other_row: PublishedRow
-) -> Iterator[tuple[PublishedNumber, Standing]]:
+) -> Iterator[tuple[PublishedCell, Standing]]:
     """The numbers of a row that are equal to another's, if they are three or more."""
     equal = []
     for tasks, number in row.numbers.items():

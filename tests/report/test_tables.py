@@ -130,7 +130,7 @@ def in_order(records: Sequence[Record]) -> Results:
 @pytest.fixture
 def folder(tmp_path):
     """A results folder with the synthetic table and the records under it."""
-    table = load_table(GOLDEN / "synthetic.toml")
+    table = load_table(GOLDEN / "synthetic.toml", REGISTRY)
     return results_folder(tmp_path, REGISTRY, in_order(measured()), table)
 
 

@@ -152,7 +152,7 @@ def test_what_is_marked_as_confirmed_equals_a_reference_of_its_protocol(folder):
 
 def reference_of(cell, folder):
     """What confirms the protocol of a published cell."""
-    return confirmed_by(cell, folder.confirmations, folder.records, folder.registry)
+    return confirmed_by(cell, folder.confirmations, folder.records)
 
 
 def test_what_confirms_a_row_is_named_and_by_its_authors(folder):

@@ -71,23 +71,23 @@ def test_a_standing_is_between_numbers_of_one_metric_and_the_same_tasks():
         number = NUMBERS[name]
         for standing in standings:
             other = standing.other
-            assert number.tasks == other.tasks, name
+            assert number.data_sets == other.data_sets, name
             assert number.protocol.metric == other.protocol.metric, name
-            difference = other.cell.score - number.cell.score
+            difference = other.score - number.score
             assert standing.difference == pytest.approx(difference, abs=1e-8), name
             if standing.kind is StandingKind.CONFIRMED:
                 assert work_of(number) != work_of(other), name
-                assert not number.cell.row.quoted, name
-                assert not other.cell.row.quoted, name
-            if number.cell.row.quoted or standing.kind is StandingKind.SAME_FIGURES:
+                assert not number.row.quoted, name
+                assert not other.row.quoted, name
+            if number.row.quoted or standing.kind is StandingKind.SAME_FIGURES:
                 continue
-            assert number.cell.method == other.cell.method, name
-            assert number.cell.tasks == other.cell.tasks, name
+            assert number.method == other.method, name
+            assert number.tasks == other.tasks, name
 
 
 def test_numbers_over_several_runs_have_no_standing():
     for name in STANDINGS:
-        assert NUMBERS[name].cell.row.statistic == "score"
+        assert NUMBERS[name].is_of_one_run
 
 
 # Whose numbers
@@ -113,10 +113,10 @@ def test_figures_of_no_row_have_no_owner():
 
 @pytest.mark.parametrize("moved", [0.1, 0.2, 0.3])
 def test_rows_that_are_moved_have_no_false_owner(moved):
-    for row in {number.cell.row.id: number for number in NUMBERS.values()}.values():
-        table, values = row.cell.table, row.cell.row.values
-        columns = [column for column in table.columns if column.id in values][:4]
-        scores = [table.cell(row.cell.row, column).points for column in columns]
+    for number in {number.row.id: number for number in NUMBERS.values()}.values():
+        table, row = number.table, number.row
+        columns = [column for column in table.columns if column.id in row.values][:4]
+        scores = [table.cell(row, column).points for column in columns]
         if len(columns) < 4 or None in scores:
             continue
         mine = ",".join(
@@ -144,7 +144,7 @@ def test_rows_that_are_moved_have_no_false_owner(moved):
 def test_figures_are_read_from_files(tmp_path, name, text):
     (tmp_path / name).write_text(text)
     found, _ = owners(str(tmp_path / name))
-    assert found[0].row.first.cell.method == "minilm.mean"
+    assert found[0].row.first.method == "minilm.mean"
 
 
 def test_a_file_without_figures_and_a_repeated_column_are_refused(tmp_path):
