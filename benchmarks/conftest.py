@@ -17,14 +17,15 @@ import jaxtyping
 import numpy as np
 import pytest
 from fixtures import *  # noqa: F403 - shared with the tests
-from measurements import write_result
 
 from harness import Places
 from harness.core.environment import environment
+from harness.core.json_text import write_json
 from harness.registry import load_registry
-from harness.report.speed import LEAST_ROUNDS, BenchmarkResult
+from harness.report.speed import result_file
 
 STS = ("sts12", "sts13", "sts14", "sts15", "sts16", "sts-b")
+ROUNDS = 5  # of a benchmark, unless it says otherwise
 
 
 def pytest_addoption(parser):
@@ -54,7 +55,7 @@ class SideBySide:
         return self.benchmark.enabled
 
     def seconds(
-        self, programs: Mapping[str, Callable], rounds: int = LEAST_ROUNDS
+        self, programs: Mapping[str, Callable], rounds: int = ROUNDS
     ) -> dict[str, np.ndarray]:
         """The seconds of each program in each round. All of them run in every round."""
         *others, last = programs
@@ -80,14 +81,17 @@ class SideBySide:
         """
         ratio = float(median(ratios))
         self.benchmark.extra_info[row] = {"ratio": ratio, "wanted": wanted, **facts}
-        if not self.on:
-            return
-        if self.rows is not None:
+        if self.on and self.rows is not None:
             machine = dict(environment())
             machine.pop("device", None)
-            result = BenchmarkResult(tuple(map(float, ratios)), wanted, facts, machine)
-            write_result(self.rows, row, result)
-        if ratio < wanted:
+            result = {
+                "ratios": [float(f"{ratio:.4g}") for ratio in ratios],
+                "wanted": wanted,
+                "facts": facts,
+                "environment": machine,
+            }
+            write_json(result_file(self.rows, row), result, sort_keys=True)
+        if self.on and ratio < wanted:
             self.missed.append(f"{row}: {ratio:.2f} of {wanted}")
 
 

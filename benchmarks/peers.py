@@ -1,6 +1,4 @@
-"""sentence-transformers as a peer, and which of several programs is the fastest."""
-
-import numpy as np
+"""sentence-transformers, beside which encoding and training are timed."""
 
 
 def peer(folder, device="cpu", length=256, pooling="mean"):
@@ -13,11 +11,17 @@ def peer(folder, device="cpu", length=256, pooling="mean"):
     return SentenceTransformer(modules=[module, Pooling(width, pooling)], device=device)
 
 
-def unit(x):
-    """Rows of length 1."""
-    return x / np.linalg.norm(x, axis=1, keepdims=True)
+def model_of_berts_shape(folder, tokenizer, **sizes):
+    """Write a checkpoint with random weights, of BERT-base's sizes unless others are given.
 
+    `tokenizer` is the folder whose tokenizer it has.
+    """
+    import torch
+    import transformers
 
-def fastest(seconds, names):
-    """The program with the least median of seconds."""
-    return min(names, key=lambda name: np.median(seconds[name]))
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model = transformers.BertModel(transformers.BertConfig(**sizes))
+    model.save_pretrained(folder)
+    transformers.AutoTokenizer.from_pretrained(tokenizer).save_pretrained(folder)
+    return folder

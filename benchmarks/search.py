@@ -37,18 +37,9 @@ def trial_of(training: Mapping[str, Any]) -> Trial:
         )
     best_step, best_score = max(training["scores"], key=lambda score: score[1])
     _, last_loss = training["curve"][-1]
-    return Trial(
-        seed=training["seed"],
-        before=training["before"],
-        steps=training["steps"],
-        seconds=training["seconds"],
-        start=training["start"],
-        data=training["data"],
-        environment=training["environment"],
-        best=best_score,
-        step=best_step,
-        loss=last_loss,
-    )
+    as_stated = ("seed", "before", "steps", "seconds", "start", "data", "environment")
+    facts = {name: training[name] for name in as_stated}
+    return Trial(**facts, best=best_score, step=best_step, loss=last_loss)
 
 
 def train_rows(search: Search, seeds: int, places: Places, threads: int | None) -> None:

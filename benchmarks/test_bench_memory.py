@@ -20,14 +20,15 @@ CORPUS = "enwiki-1m"
 MANY, MANY_OF_BASE = 1_000_000, 8_000  # sentences; of an encoder 100 times as slow
 SAMPLE, SAMPLES = 10_000, 5  # sentences that are encoded alone, and how often
 FEW = 80  # sentences, where nothing is measured
-GIB = 2**30
 LIMIT = 1.5 * 1e9  # bytes above the loaded model
 LEAST = 0.9  # of the cost per sentence: within 10 %
-DISK = 9 * GIB  # that the encodings take, with room to spare
 
-reads_proc = pytest.mark.skipif(
-    not STATUS.exists(), reason="a process's peak is read from /proc"
-)
+pytestmark = [
+    pytest.mark.data,
+    pytest.mark.skipif(
+        not STATUS.exists(), reason="a process's peak is read from /proc"
+    ),
+]
 
 
 def memory(name):
@@ -63,7 +64,8 @@ def encode_into_cache(name, data_dir, folder, counts, encoders):
     return memory("VmHWM") - loaded, seconds
 
 
-def measure(side_by_side, *arguments):
+def measure(side_by_side, row, *arguments):
+    """Require the memory of a row; returns the seconds of each count."""
     found = []
 
     def encode():
@@ -72,36 +74,24 @@ def measure(side_by_side, *arguments):
 
     side_by_side.seconds({"ours": encode}, rounds=1)
     [(peak, seconds)] = found
-    assert 0 < peak < LIMIT
-    return peak, seconds
+    side_by_side.require(row, [LIMIT / peak], 1.0)
+    return seconds
 
 
-@pytest.mark.data
-@reads_proc
 def test_a_million_sentences(side_by_side, data_dir, tmp_path):
     many, sample = (MANY, SAMPLE) if side_by_side.on else (FEW, FEW // 5)
-    if side_by_side.on and shutil.disk_usage(tmp_path).free < DISK:
-        pytest.skip(
-            f"a million encodings take {DISK // GIB} GiB on the disk of {tmp_path}"
-        )
     counts = (*[sample] * SAMPLES, many)
-    peak, seconds = measure(side_by_side, "bert-mini", data_dir, tmp_path, counts, {})
-    facts = {"sentences": many, "GB above the model": f"{peak / 1e9:.2f}"}
-    side_by_side.require("memory-1m", [LIMIT / peak], 1.0, **facts)
-    *sample_seconds, all_seconds = seconds
+    *sample_seconds, all_seconds = measure(
+        side_by_side, "memory-1m", "bert-mini", data_dir, tmp_path, counts, {}
+    )
     cost = all_seconds / many
     ratios = [alone / sample / cost for alone in sample_seconds]
     side_by_side.require("cost-1m", ratios, LEAST, sentences=many, of=sample)
 
 
-@pytest.mark.data
 @pytest.mark.weights
-@reads_proc
 def test_base_size(side_by_side, data_dir, tmp_path, mpnet_base):
-    count = MANY_OF_BASE if side_by_side.on else FEW
+    counts = (MANY_OF_BASE if side_by_side.on else FEW,)
     encoders = {"mpnet-base": mpnet_base}
-    peak, _ = measure(
-        side_by_side, "mpnet-base", data_dir, tmp_path, (count,), encoders
-    )
-    facts = {"sentences": count, "GB above the model": f"{peak / 1e9:.2f}"}
-    side_by_side.require("memory-mpnet-base", [LIMIT / peak], 1.0, **facts)
+    where = (data_dir, tmp_path, counts, encoders)
+    measure(side_by_side, "memory-mpnet-base", "mpnet-base", *where)

@@ -5,8 +5,7 @@ from itertools import count, cycle, islice
 import numpy as np
 import pytest
 import torch
-import transformers
-from peers import peer
+from peers import model_of_berts_shape, peer
 
 from harness.registry import load_registry
 from harness.training.contrastive import ContrastiveTraining
@@ -21,6 +20,8 @@ BATCHES = 8  # different batches, which are repeated in turn
 FEW = 4  # sentences in a batch where nothing is measured
 WANTED = 1.5  # how many times as fast a step has to be
 
+pytestmark = [pytest.mark.data, pytest.mark.weights]
+
 
 @pytest.fixture(scope="module")
 def wikipedia(data_dir):
@@ -31,13 +32,10 @@ def wikipedia(data_dir):
 
 def our_steps(folder, columns, size, precision):
     """Train by the harness; yields the loss of each step."""
-    recipe = SimcseSup(
-        start="bench", file="-", max_length=LENGTH, dtype=precision, batch=size
-    )
-    if len(columns) == 1:
-        recipe = SimcseUnsup(
-            start="bench", max_length=LENGTH, dtype=precision, batch=size
-        )
+    settings = {"start": "bench", "dtype": precision, "batch": size}  # length 32
+    recipe = SimcseUnsup(**settings)
+    if len(columns) > 1:
+        recipe = SimcseSup(file="-", **settings)
     encoder = SentenceEncoder("bench", folder, recipe)
     task = ContrastiveTraining(recipe, encoder, columns)
     task.batches = lambda step: np.arange(size) + step % BATCHES * size
@@ -93,14 +91,10 @@ def compare(
     side_by_side.require(row, ratios, WANTED, **facts)
 
 
-@pytest.mark.data
-@pytest.mark.weights
 def test_minilm(side_by_side, minilm, wikipedia):
     compare(side_by_side, "train-minilm", minilm, wikipedia)
 
 
-@pytest.mark.data
-@pytest.mark.weights
 def test_minilm_in_bfloat16(side_by_side, minilm, wikipedia):
     capabilities = torch.cpu.get_capabilities()
     if not any(capabilities.get(name) for name in ("avx512_bf16", "amx_bf16")):
@@ -108,8 +102,6 @@ def test_minilm_in_bfloat16(side_by_side, minilm, wikipedia):
     compare(side_by_side, "train-minilm-bf16", minilm, wikipedia, "bfloat16")
 
 
-@pytest.mark.data
-@pytest.mark.weights
 def test_minilm_on_triplets(side_by_side, minilm, data_dir):
     columns = read_triplets(data_dir / "nli/snli_triplets_for_simcse.csv")
     order = np.random.default_rng(0).permutation(len(columns[0]))[: BATCH * BATCHES]
@@ -117,13 +109,8 @@ def test_minilm_on_triplets(side_by_side, minilm, data_dir):
     compare(side_by_side, "train-minilm-triplets", minilm, shuffled)
 
 
-@pytest.mark.data
-@pytest.mark.weights
 def test_a_model_of_the_shape_of_bert_base(side_by_side, minilm, wikipedia, tmp_path):
-    """Random weights and the real vocabulary; a single layer where nothing is measured."""
-    config = transformers.BertConfig(num_hidden_layers=12 if side_by_side.on else 1)
-    folder = tmp_path / "bert-base"
-    with seeded(0):
-        transformers.BertModel(config).save_pretrained(folder)
-    transformers.AutoTokenizer.from_pretrained(minilm).save_pretrained(folder)
+    """A single layer where nothing is measured."""
+    layers = 12 if side_by_side.on else 1
+    folder = model_of_berts_shape(tmp_path / "m", minilm, num_hidden_layers=layers)
     compare(side_by_side, "train-bert-base", folder, wikipedia, rounds=BATCHES)

@@ -1,0 +1,90 @@
+"""The page of speed: what is measured, what is not, and what is refused."""
+
+from pathlib import Path
+
+import pytest
+
+from harness.core.errors import DataError
+from harness.core.json_text import write_json
+from harness.report.speed import gpu_rows, read_benchmarks, read_gpus, speed_page
+from harness.results.index import NOT_MEASURED
+
+COMMITTED = Path(__file__).parents[2] / "results"
+SPEED = "".join(
+    f'[[row]]\nid = "{name}"\nwhat = "{what}"\nagainst = "slow"\ndevice = "cpu"\nwanted = "1.3"\n'
+    for name, what in (("fast", "The fast way"), ("gpu", "On a GPU"))
+)
+RESULT = {
+    "ratios": [1.5, 1.4, 1.9, 1.45, 1.6],
+    "wanted": 1.3,
+    "facts": {"sentences": 4000},
+    "environment": {
+        "processor": "A processor",
+        "harness": "0.5.0",
+        "commit": "0123456789",
+    },
+}
+
+
+@pytest.fixture
+def speed(tmp_path):
+    (tmp_path / "questions").mkdir()
+    (tmp_path / "records" / "speed").mkdir(parents=True)
+    path = tmp_path / "questions" / "speed.toml"
+    path.write_text(SPEED)
+    return path
+
+
+@pytest.fixture
+def result(tmp_path, speed):
+    return tmp_path / "records" / "speed" / "fast.json"
+
+
+def cells(page, what):
+    [line] = [line for line in page.splitlines() if line.startswith(f"| {what} ")]
+    return [cell.strip() for cell in line.strip("|").split("|")]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "remark"),
+    [(1.3, ""), (1.6, " (missed)"), (1.45, " (not in every round)")],
+)
+def test_a_ratio_has_its_median_and_range_and_another_says_that_it_has_none(
+    wanted, remark, speed, result
+):
+    write_json(result, RESULT | {"wanted": wanted})
+    page = speed_page(speed)
+    measured = [f"1.50{remark}", "1.40–1.90", "5", "0.5.0, 01234567"]
+    assert cells(page, "The fast way")[3:] == [f"1.3 (here {wanted})", *measured]
+    assert cells(page, "On a GPU")[3:] == ["1.3", NOT_MEASURED, "", "", ""]
+
+
+@pytest.mark.parametrize("content", ["", "{}", '{"ratios": [1, 2]}', "[1]"])
+def test_a_damaged_result_is_refused(content, speed, result):
+    result.write_text(content)
+    with pytest.raises(DataError, match=r"fast\.json: "):
+        read_benchmarks(speed)
+
+
+def test_a_result_without_a_row_is_refused(speed, result):
+    write_json(result.with_name("stray.json"), RESULT)
+    with pytest.raises(DataError, match="measured, but no row there: stray"):
+        read_benchmarks(speed)
+
+
+def test_no_time_of_a_machine_is_on_the_page_of_speed():
+    benchmarks = read_benchmarks(COMMITTED / "questions" / "speed.toml")
+    facts = [result.facts for _, result in benchmarks if result is not None]
+    assert not [name for named in facts for name in named if "second" in name]
+
+
+def test_the_page_has_a_section_for_each_card_and_none_without(tmp_path):
+    assert read_gpus(tmp_path) == []
+    case = {"sentences_per_second": 1234.5, "times_as_fast": 1.5}
+    steps = {"encoding": {"state": "measured", "values": {"a": case}}}
+    content = {"environment": {"device": "Some Card 80GB"}, "steps": steps}
+    (tmp_path / "records" / "gpu").mkdir(parents=True)
+    write_json(tmp_path / "records" / "gpu" / "card.json", content)
+    [(card, measured)] = read_gpus(tmp_path)
+    assert card == "Some Card 80GB"
+    assert gpu_rows(measured) == [["a", "1,234", "1.50"]]
