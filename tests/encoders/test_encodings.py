@@ -92,17 +92,26 @@ def test_two_encoders_never_share_a_vector(tmp_path):
     assert EncoderCache.open(tmp_path, "another").missing(TEXTS) == list(TEXTS)
 
 
-def test_what_sentences_cost_and_how_they_were_encoded_is_kept_with_them(tmp_path):
-    plain, packed = ({"route": route, "threads": 2} for route in ("plain", "packed"))
-    cache_with_texts(tmp_path, TEXTS[:4], seconds=2.0, how=plain)
-    cache_with_texts(tmp_path, TEXTS[4:8], seconds=4.0, how=packed)
-    cache = cache_with_texts(tmp_path, TEXTS[8:], seconds=4.0, how=plain)
-    assert cache.cost(TEXTS).seconds == pytest.approx(10.0)
-    assert cache.cost(TEXTS[:1]).seconds == pytest.approx(0.5)
+def test_what_sentences_cost_and_how_they_were_encoded_is_kept_with_them(
+    tmp_path, monkeypatch
+):
+    for version, route, texts, seconds in (
+        ("1", "plain", TEXTS[:4], 2.0),
+        ("1", "packed", TEXTS[4:8], 4.0),
+        ("2", "plain", TEXTS[8:], 4.0),
+    ):
+        versions = {"torch": version}
+        monkeypatch.setattr(encodings, "packages", lambda found=versions: found)
+        cache = cache_with_texts(tmp_path, texts, seconds, {"route": route})
+    cost = cache.cost(TEXTS)
+    assert (cost.sentences, cost.seconds) == (12, pytest.approx(10.0))
+    assert cost.encoder_facts == ({"route": "packed"}, {"route": "plain"})
+    assert cost.versions == {"torch": ["1", "2"]}
+    part = cache.cost(TEXTS[:1])
+    assert part.seconds == pytest.approx(0.5)
+    assert part.encoder_facts == ({"route": "plain"},)
+    assert part.versions == {"torch": ["1"]}
     assert cache.rate == pytest.approx(sum(map(len, TEXTS)) / 10.0)
-    assert cache.cost([*TEXTS[:4], *TEXTS[8:]]).encoder_facts == (plain,)
-    assert cache.cost(TEXTS[4:8]).encoder_facts == (packed,)
-    assert cache.cost(TEXTS).encoder_facts == (packed, plain)
 
 
 # Damage
@@ -136,22 +145,9 @@ def test_a_damaged_vector_is_refused_and_encoded_again(tmp_path, name):
 # Complete or absent
 
 
-def failing_at(number, wrapped, error):
-    """The method, which fails when it is called for the so-manieth time."""
-    calls = count(1)
-
-    def call(*given, **named):
-        if next(calls) == number:
-            raise error
-        return wrapped(*given, **named)
-
-    return call
-
-
 @pytest.mark.parametrize(
     ("cls", "method", "number", "kept"),
     [
-        (EncoderCache, "add", 1, 0),
         (EncoderCache, "add", 3, 8),
         (FakeEncoder, "encode", 5, 8),  # after the probe, alone and with others
     ],
@@ -159,22 +155,15 @@ def failing_at(number, wrapped, error):
 def test_what_goes_wrong_is_raised_and_the_shards_before_are_whole(
     cls, method, number, kept, tmp_path, monkeypatch
 ):
+    calls, wrapped = count(1), getattr(cls, method)
+
+    def fails_at_a_number(*given, **named):
+        if next(calls) == number:
+            raise OSError(28, "No space left on device")
+        return wrapped(*given, **named)
+
     monkeypatch.setattr("harness.evaluation.embeddings.SHARD", 4)
-    full = OSError(28, "No space left on device")
-    monkeypatch.setattr(cls, method, failing_at(number, getattr(cls, method), full))
+    monkeypatch.setattr(cls, method, fails_at_a_number)
     with pytest.raises(OSError, match="No space left"):
         encoder_after_run(tmp_path, TEXTS)
     assert len(EncoderCache.open(tmp_path, KEY).locations) == kept
-
-
-def test_the_cost_of_sentences_names_every_version_that_encoded_them(
-    tmp_path, monkeypatch
-):
-    for version, texts in (("1", TEXTS[:4]), ("2", TEXTS[4:])):
-        monkeypatch.setattr(
-            encodings, "packages", lambda version=version: {"torch": version}
-        )
-        cache_with_texts(tmp_path, texts)
-    cache = EncoderCache.open(tmp_path, KEY)
-    assert cache.cost(TEXTS).versions == {"torch": ["1", "2"]}
-    assert cache.cost(TEXTS[:3]).versions == {"torch": ["1"]}

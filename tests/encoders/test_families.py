@@ -120,13 +120,6 @@ def test_the_page_is_the_list_of_what_is_compared_and_refused():
     )
 
 
-def test_block_sparse_attention_is_full_from_the_first_text_on(
-    folder_of_family, tmp_path
-):
-    model = TINY.load(folder_of_family("big_bird"), tmp_path).plain_kernel.model
-    assert model.config.attention_type == model.attention_type == "original_full"
-
-
 # What is refused
 
 

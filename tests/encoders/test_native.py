@@ -19,9 +19,8 @@ from harness.core.interfaces import Encoder
 from harness.encoders.module_writer import edit_json, write_settings
 from harness.encoders.modules import default_pooling
 from harness.encoders.native import NativeConfig, PromptedConfig, bypass_note
-from harness.encoders.subword_vectors import SubwordConfig
 from harness.encoders.transformer import TransformerConfig
-from harness.registry import load_registry
+from harness.transforms.pooling import MEAN as MEAN_POOLING
 from harness.transforms.pooling import NATIVE
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of another's library
@@ -91,7 +90,6 @@ def test_an_encoders_own_prompt_stands_beside_the_folders(tmp_path):
     config = with_prompts("sts", ("sts", PROMPTS["query"]))
     vectors = NATIVE(config.load(folder, folder / "cache").encode(TEXTS))
     assert relative_gap(vectors, vectors_of_library(folder, "query")) <= ROUNDING
-    assert config.identify(folder).key == with_prompts("query").identify(folder).key
     other = with_prompts("sts", ("sts", "a cat: "))
     assert config.identify(folder).key != other.identify(folder).key
     with pytest.raises(UsageError, match=r"m\.native:query: wanted the prompt 'other'"):
@@ -143,10 +141,6 @@ REFUSED = [
     (modules(FIRST, entry("1_Pooling", "LSTM")), "found Transformer, LSTM"),
     (modules(FOREIGN), r"found custom_st\.Transformer"),
     (modules(entry("../x", "Transformer")), "wanted folders inside"),
-    (
-        edit_of(POOLING, pooling_mode_attention=True),
-        "argument 'pooling_mode_attention'",
-    ),
     (edit_of(POOLING, pooling_mode=["median"]), "Invalid pooling mode: 'median'"),
     (edit_of(DENSE, activation_function="mine.Swish"), r"mine\.Swish, whose code"),
     (edit_of(WHOLE, similarity_fn_name="euclidean"), "compared by their cosine"),
@@ -234,16 +228,8 @@ def test_whatever_changes_a_vector_changes_the_key(tmp_path):
     file = folder / "2_Dense/model.safetensors"
     save_file({name: 2 * weight for name, weight in load_file(file).items()}, file)
     keys.append(key())
-    for name, settings in (
-        (DENSE, {"activation_function": "torch.nn.modules.activation.ReLU"}),
-        (POOLING, {"pooling_mode": "max"}),
-        (POOLING, {"include_prompt": False}),
-        (WHOLE, {"truncate_dim": 2}),
-        (READER, {"do_lower_case": True}),
-        (WHOLE, {"prompts": {"query": "a"}}),
-    ):
-        edit_json(folder / name, **settings)
-        keys.append(key("query"))
+    edit_json(folder / POOLING, pooling_mode="max")
+    keys.append(key())
     assert len(set(keys)) == len(keys)
 
 
@@ -298,64 +284,34 @@ def test_the_pooling_of_a_folder_is_read_from_its_files(
 
 
 @pytest.mark.parametrize(
-    ("kind", "change", "poolings", "modules"),
+    ("change", "poolings", "said"),
     [
-        ("mean", {}, ["mean"], ""),
-        ("mean", {}, ["mean", "cls"], "`cls` bypass the modules of m (Pooling)"),
+        ({}, ["cls"], "`cls` bypass the modules of m (Pooling, Dense); use `m.native`"),
         (
-            "lower-case",
-            {},
-            ["mean"],
-            "`mean` bypass the modules of m (Pooling, lower case)",
-        ),
-        (
-            "dense",
             {"truncate_dim": 3, **DEFAULT},
             ["mean"],
             "`mean` bypass the modules of m (Pooling, Dense, the prompt 'the dog: ', the first 3 "
-            "dimensions)",
+            "dimensions); use `m.native`",
         ),
     ],
 )
 def test_a_plan_says_which_poolings_bypass_the_modules(
-    kind, change, poolings, modules, tmp_path
+    change, poolings, said, dense, tmp_path
 ):
-    folder = saved(tmp_path, kind)
-    edit_json(folder / WHOLE, **change)
-    note = bypass_note(PLAIN, folder, poolings)
-    assert note == (modules and f"Poolings such as {modules}; use `m.native`")
-
-
-def test_a_plan_names_modules_that_are_not_read(dense, tmp_path):
     folder = shutil.copytree(dense, tmp_path / "model")
+    edit_json(folder / WHOLE, **change)
+    assert bypass_note(PLAIN, folder, poolings) == f"Poolings such as {said}"
     modules(FIRST, FOREIGN)(folder)
-    assert "(not all of which are read here)" in bypass_note(PLAIN, folder, ["mean"])
+    assert "(not all of which are read here)" in bypass_note(PLAIN, folder, poolings)
+    modules(FIRST, entry("1_Pooling", "Pooling"))(folder)
+    edit_json(folder / WHOLE, truncate_dim=None, default_prompt_name=None)
+    assert not bypass_note(PLAIN, folder, ["mean"])
 
 
-def test_the_own_pooling_of_a_table_is_that_of_its_modules(tmp_path):
-    folder = model2vec(tmp_path / "m")
-    (folder / "2_Dense").mkdir()
-    sizes = {"in_features": 3, "out_features": 2}
-    write_settings(folder / "2_Dense/config.json", sizes)
-    table, unit = entry(".", "StaticEmbedding"), entry("1_Normalize", "Normalize")
-    for last, pooling, note in (
-        ([], "mean", ""),
-        ([unit], "mean", ""),
-        (
-            [entry("2_Dense", "Dense")],
-            "native",
-            "`mean` bypass the modules of m (Dense)",
-        ),
-    ):
-        write_settings(folder / "modules.json", [table, *last])
-        assert default_pooling(folder) == pooling
-        assert note in bypass_note(SubwordConfig("m"), folder, ["mean"])
-
-
-def test_a_mean_of_layers_is_not_read_from_a_model_under_its_modules(tmp_path):
+def test_hidden_states_and_modules_are_two_encodings(tmp_path):
     folder = saved(tmp_path, "mean")
     native = NativeConfig(PLAIN).load(folder, tmp_path).encode(["a"])
     with pytest.raises(UsageError, match="lacks"):
-        load_registry().poolings["mean"](native)
+        MEAN_POOLING(native)
     with pytest.raises(UsageError, match="not of a model under"):
         NATIVE(PLAIN.load(folder, tmp_path).encode(["a"]))

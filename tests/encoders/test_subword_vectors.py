@@ -63,17 +63,14 @@ def test_a_text_counts_its_pieces_and_those_that_have_a_vector(tmp_path):
 def test_everything_that_changes_a_vector_changes_the_key(tmp_path):
     folder = made(tmp_path / "m")
 
-    def key(folder, **change):
+    def key(**change):
         return SubwordConfig("m2v", **change).identify(folder).key
 
-    keys = [key(folder), key(folder, max_length=9)]
-    keys.append(key(made(tmp_path / "u", unit=True)))
-    keys.append(key(made(tmp_path / "s", shared=True)))
+    keys = [key(), key(max_length=9)]
     tokens = (folder / "tokenizer.json").read_text()
     (folder / "tokenizer.json").write_text(tokens.replace("true", "false", 1))
-    keys.append(key(folder))
+    keys.append(key())
     assert len(set(keys)) == len(keys)
-    assert SubwordConfig("other").identify(folder).key == keys[-1]
 
 
 def with_tensors(**tensors):

@@ -73,10 +73,8 @@ def trained(folder: Path, *seeds: int) -> Places:
 
 def test_every_seed_is_scored_with_the_encoder_that_it_trained(tmp_path):
     config = FakeFamily()
-    planned = planned_cells(
-        [method("mean", encoder=config), method("cls", encoder=config)], [TOY], 3
-    )
-    assert len(planned) == 6
+    methods = [method(pooling, encoder=config) for pooling in ("mean", "cls")]
+    planned = planned_cells(methods, [TOY], 3)
     texts, store = trained(tmp_path, 0, 1, 2), Store(tmp_path / "runs")
     outcomes = list(execute(planned, RunContext(texts, store)))
     records = [o.record for o in outcomes if o.cell.method == "kin.mean"]
@@ -154,32 +152,23 @@ def test_a_run_trains_on_the_spot_what_its_cells_need_and_the_plan_says_so(
     training_folder, capsys
 ):
     spot = family(training_folder, on_the_spot=True)
-    assert is_embedded(spot)
-    assert not is_embedded(family(training_folder))
     far = family(training_folder, name="far")
-    planned = planned_cells([Method(spot, MEAN)], [task()], 2) + planned_cells(
-        [Method(far, MEAN)], [task()], 1
-    )
+    assert (is_embedded(spot), is_embedded(far)) == (True, False)
+    planned = planned_cells([Method(spot, MEAN)], [task()], 2)
+    planned += planned_cells([Method(far, MEAN)], [task()], 1)
     texts = library(training_folder)
     plan = make_plan(planned, texts)
-    assert plan.runnable == 2
-    assert plan.trainings == 2
+    assert (plan.runnable, plan.trainings) == (2, 2)
     assert "2 encoders to train, then " in plan_text(plan)
     trained = [train() for train in missing_trainings(planned, texts.places)]
     assert [error for _, error in trained] == [None, None]
-    assert all(texts.places.encoder(spot.member(n)) for n in range(2))
+    assert all(texts.places.has_encoder(spot.member(n)) for n in range(2))
     assert not texts.places.has_encoder(far)
     assert capsys.readouterr().out.count("harness train simcse-sup") == 2
     assert make_plan(planned, texts).trainings == 0
-
-
-@pytest.mark.usefixtures("no_bar")
-def test_a_training_on_the_spot_that_fails_says_why(training_folder):
-    spot = family(training_folder, on_the_spot=True)
     (training_folder / "triplets.csv").unlink()
-    texts = library(training_folder)
-    planned = planned_cells([Method(spot, MEAN)], [TOY], 1)
-    [(_, error)] = [train() for train in missing_trainings(planned, texts.places)]
+    another = planned_cells([Method(spot, MEAN)], [TOY], 3)
+    [(_, error)] = [train() for train in missing_trainings(another, texts.places)]
     assert str(error).startswith("--file triplets.csv: wanted a file")
 
 
@@ -194,13 +183,8 @@ def test_a_registered_recipe_is_the_command_as_training_tells_it(config):
     """`training.json` leaves out what is a default: a recipe that says it would never be found."""
     recipe = replace(recipe_from(config.recipe), seed=3, threads=2)
     assert recipe_of(command_line(recipe)) == config.recipe
-
-
-@pytest.mark.parametrize("config", FAMILIES, ids=lambda config: config.name)
-def test_a_registered_family_starts_from_the_encoder_that_it_names(config):
-    words = config.recipe.split()
-    assert words[words.index("--from") + 1] == config.start.name
-    assert load_registry().encoders[config.start.name] == config.start
+    assert recipe.start == config.start.name
+    assert load_registry().encoders[recipe.start] == config.start
     # SBERT's released checkpoints have no revision that anybody verified: a download
     # pins them.
     assert config.start.weights_sha256 or config.start.revision or config.start in NLI

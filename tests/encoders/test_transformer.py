@@ -207,13 +207,6 @@ def test_how_the_same_weights_lie_on_disk_moves_no_vector(
     assert encoding_gap(whole, TINY.load(folder, tmp_path).encode(TEXTS)) == 0
 
 
-def test_a_missing_pooler_is_none_and_the_rest_as_before(bert, tmp_path):
-    whole = TINY.load(bert, tmp_path).encode(TEXTS)
-    without_weights("pooler")(bert)
-    encoding = TINY.load(bert, tmp_path).encode(TEXTS)
-    assert encoding_gap(replace(whole, pooler=None), encoding) == 0
-
-
 @pytest.mark.parametrize(
     ("setting", "value"), [("num_hidden_layers", 400_000_000), ("hidden_size", 10**12)]
 )

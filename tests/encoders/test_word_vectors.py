@@ -225,23 +225,19 @@ def test_the_preset_is_sentence_transformers_average(tmp_path):
 
     assert frozenset(ENGLISH_STOP_WORDS) == ENGLISH_WORDS
     rng = np.random.default_rng(2)
-    stop = sorted(ENGLISH_WORDS)[30:90]
+    stop = sorted(ENGLISH_WORDS)[30:50]
     words = ["Cats", "cats", "rain", "Rain's", "x-ray", "U.S.", *stop[::3], "The"]
     vectors = rng.normal(size=(len(words), 8)).astype(np.float32)
     write_vectors(tmp_path / "v.safetensors", words, vectors)
-    shouted = [word.upper() for word in stop[::3]]
     others = ["RAIN", "'cats'", "rain,", "(U.S.)", "unknown", "--", "x-Ray!"]
-    pieces = [*words, *stop, *shouted, *others]
-    texts = [
-        " ".join(rng.choice(pieces, size)) for size in rng.integers(1, 12, 200)
-    ] + ["", "--"]
+    pieces = [*words, *stop, *map(str.upper, stop), *others]
+    texts = [" ".join(rng.choice(pieces, size)) for size in rng.integers(0, 12, 200)]
 
     config = StaticConfig("v", SENTENCE_TRANSFORMERS)
     ours = config.load(tmp_path / "v.safetensors", tmp_path).encode(texts).mean[:, 0]
     embeddings = WordEmbeddings(WhitespaceTokenizer(words), vectors)
     model = SentenceTransformer(modules=[embeddings, Pooling(8, "mean")], device="cpu")
     assert relative_gap(ours, model.encode(texts, show_progress_bar=False)) <= ROUNDING
-    assert (np.abs(ours).sum(1) == 0).any()  # texts of stop words alone are among them
 
 
 # The mean, and what it is the mean of
@@ -256,22 +252,16 @@ def test_a_mean_is_over_the_known_words_with_repetitions(tmp_path_factory, words
     np.testing.assert_array_equal(mean, wanted.astype(np.float32))
 
 
-def test_a_stop_word_is_no_word_and_a_text_may_have_none(tmp_path):
-    made = encoder(tmp_path, SENTENCE_TRANSFORMERS)
-    counts = made.encode(["and the cat sat", "cat", ""]).tokens.tolist()
-    assert counts == [[2, 1], [1, 1], [0, 0]]
-
-
 def test_the_cache_keeps_the_counts_of_each_text(tmp_path):
     made, texts = encoder(tmp_path), ["The cat sat", "no one", "the cat"]
+    assert made.encode(texts).tokens.tolist() == [[3, 2], [2, 0], [2, 2]]
     cache = EncoderCache.open(tmp_path, "0" * 64)
-    cache.add(texts[:2], made.encode(texts[:2]), 1.0)
-    cache.add(texts[2:], made.encode(texts[2:]), 1.0)
+    cache.add(texts, made.encode(texts), 1.0)
     assert cache.coverage(texts) == pytest.approx(4 / 7)
     assert cache.coverage(texts[1:2]) == 0
+    assert EncoderCache.open(tmp_path, "0" * 64).coverage(texts) == pytest.approx(4 / 7)
     cache.add(["old"], replace(made.encode(["old"]), tokens=None), 1.0)
     assert cache.coverage([*texts, "old"]) is None
-    assert EncoderCache.open(tmp_path, "0" * 64).coverage(texts) == pytest.approx(4 / 7)
 
 
 # Identity
@@ -288,7 +278,5 @@ def test_other_vectors_than_the_pinned_and_none_are_refused(tmp_path):
     with pytest.raises(DataError, match=r"v\.txt: .* found a git-lfs pointer"):
         config.identify(tmp_path)
     (tmp_path / "v.txt").write_bytes(LINES.encode())
-    weights = config.identify(tmp_path).digests["weights"]
-    assert replace(config, weights_sha256=weights).load(tmp_path, tmp_path).facts == {}
-    with pytest.raises(DataError, match=f"sha256 {weights}, wanted {'0' * 64}"):
+    with pytest.raises(DataError, match=f"has sha256 .*, wanted {'0' * 64}"):
         replace(config, weights_sha256="0" * 64).load(tmp_path, tmp_path)

@@ -15,23 +15,16 @@ from harness.results.store import Store
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def test_a_frame_holds_the_committed_records():
-    frame, records = (
-        read_results(ROOT / "results"),
-        list(Store(ROOT / "results").records()),
-    )
-    assert len(frame) == len(records)
+def test_a_frame_holds_the_committed_records(tmp_path):
+    frame = read_results(ROOT / "results")
+    store = Store(ROOT / "results")
+    assert len(frame) == len(list(store.records()))
     assert not frame.duplicated(["method", "task", "seed"]).any()
-    value = Results.read(Store(ROOT / "results")).value(
-        "minilm.mean", "sts12", "spearman", "all"
-    )
+    value = Results.read(store).value("minilm.mean", "sts12", "spearman", "all")
     table = frame.pivot_table(index="method", columns="task", values="score")
     assert table.loc["minilm.mean", "sts12"] == pytest.approx(value.mean)
     exact = frame[frame.verdict == "exact"]
     assert (exact.score - exact.published).abs().max() <= 0.005
-
-
-def test_a_folder_without_results_is_refused(tmp_path):
     with pytest.raises(UsageError, match="wanted a folder of results"):
         read_results(tmp_path)
 
@@ -57,20 +50,15 @@ def test_ones_own_results_stand_before_the_packaged_ones_and_replace_their_cells
 ):
     frame = read_results()
     cell = ("minilm.mean+flow@target", "sts-b")
-    others = [
-        cell_of(r)
-        for r in folder_with_own_results.values()
-        if (r.method, r.task) != cell
-    ]
+    others = [key for key in folder_with_own_results if (key.method, key.task) != cell]
     assert list(frame.source) == ["own"] * 2 + ["packaged"] * len(others)
-    assert set(frame.method[:2]) == {cell[0], "minilm.mean+flow:mine@target"}
-    assert frame[
-        (frame.method == cell[0]) & (frame.task == cell[1])
-    ].score.tolist() == [1.0]
-    rest = frame[2:]
-    names = [(cell.method, cell.task, cell.seed) for cell in others]
-    assert [*zip(rest.method, rest.task, rest.seed, strict=True)] == names
-    assert rest.published.notna().any()
+    own, packaged = frame[:2], frame[2:]
+    assert set(own.method) == {cell[0], "minilm.mean+flow:mine@target"}
+    assert own[own.method == cell[0]].score.tolist() == [1.0]
+    names = [(key.method, key.task, key.seed) for key in others]
+    keys = zip(packaged.method, packaged.task, packaged.seed, strict=True)
+    assert list(keys) == names
+    assert packaged.published.notna().any()
     assert list(read_results(tmp_path / "results").source) == ["own"] * 2
 
 
@@ -83,12 +71,3 @@ def test_published_tables_of_ones_own_leave_the_packaged_rows_theirs(
     frame = read_results()
     assert frame[frame.source == "own"].published.isna().all()
     assert (frame[frame.source == "packaged"].verdict == "exact").any()
-
-
-def test_without_results_of_ones_own_there_are_the_packaged_ones_alone(
-    monkeypatch, tmp_path
-):
-    monkeypatch.chdir(tmp_path)
-    assert set(read_results().source) == {"packaged"}
-    monkeypatch.chdir(ROOT)
-    assert set(read_results().source) == {"packaged"}

@@ -23,7 +23,7 @@ from harness.data.tasks.loader import TaskLoader
 from harness.evaluation.evaluate import fit_method
 from harness.evaluation.run import RunContext, execute
 from harness.evaluation.select import PlannedCell
-from harness.interop.mteb import COUNTERPARTS, as_mteb, local_task, local_tasks
+from harness.interop.mteb import COUNTERPARTS, as_mteb, local_task
 from harness.registry import load_registry
 from harness.results.card_statements import statements_of_file
 from harness.results.cards import data_sets, parse_metric
@@ -215,12 +215,6 @@ def test_mteb_gives_our_scores(identifier, name, data_dir, tmp_path):
     for score in of_distances:
         points = pytest.approx(100 * theirs[score], abs=OF_SINGLE_PRECISION)
         assert ours[score]["all"] == points
-
-
-@pytest.mark.data
-def test_every_counterpart_is_made_of_local_files(data_dir):
-    names = [task.metadata.name for task in local_tasks(data_dir)]
-    assert names == [counterpart.metadata.name for counterpart in COUNTERPARTS.values()]
 
 
 @pytest.mark.parametrize(

@@ -30,12 +30,11 @@ CSV = "sent0,sent1,hard_neg\na man,a person,a dog\none,two,three\n"
 
 def test_carried_triplets_are_the_corpus_of_that_name_row_by_row(tmp_path):
     columns, digests = open_triplets("mini-triplets", Places(tmp_path))
+    assert [len(column) for column in columns] == [5_000] * 3
     rows = list(zip(*columns, strict=True))
-    assert (len(rows), {len(row) for row in rows}) == (5_000, {3})
     corpus = load_registry().corpora["mini-triplets"].sentences(tmp_path)
     assert [sentence for row in rows for sentence in row] == list(corpus)
-    digest = text_digest("\t".join(row) for row in rows)
-    assert digests == {"mini-triplets": digest}
+    assert digests == {"mini-triplets": text_digest(map("\t".join, rows))}
 
 
 def test_an_asset_is_read_from_the_data_folder_and_must_be_the_known_one(tmp_path):
@@ -137,7 +136,6 @@ def test_pairs_of_one_label_are_told_from_the_others():
     labels = ("entailment", "contradiction", "entailment")
     columns = (("a", "c", "e"), ("b", "d", "f"), labels)
     assert pairs_of_label(columns, "entailment") == (("a", "e"), ("b", "f"))
-    assert pairs_of_label(columns, "contradiction") == (("c",), ("d",))
     assert pairs_of_label(columns, "all") == columns[:2]
     with pytest.raises(UsageError, match="wanted one of contradiction, entailment"):
         pairs_of_label(columns, "neutrall")
@@ -148,12 +146,10 @@ def test_pairs_of_one_label_are_told_from_the_others():
 def test_a_sample_keeps_rows_and_their_order_and_depends_on_the_seed():
     columns = (tuple(map(str, range(50))), tuple(f"to {n}" for n in range(50)))
     drawn = sample(columns, 20, seed=0)
-    numbers = [int(text) for text in drawn[0]]
-    assert numbers == sorted(set(numbers))
+    numbers = sorted({int(text) for text in drawn[0]})
     assert len(numbers) == 20
-    assert drawn[1] == tuple(f"to {n}" for n in numbers)
+    assert drawn == tuple(tuple(column[n] for n in numbers) for column in columns)
     assert sample(columns, 20, seed=0) == drawn != sample(columns, 20, seed=1)
-    assert sample(columns, 50, seed=0) == columns
     with pytest.raises(
         DataError, match="--sample 51: wanted so many examples, found 50"
     ):
@@ -177,29 +173,24 @@ def test_an_epoch_takes_every_example_once(count, size, seed, epoch):
 # A text of one's own
 
 
-def opened_text(path, content, *count):
-    path.write_bytes(content)
-    return open_text(str(path), {}, NOWHERE, *count)
-
-
 @pytest.mark.parametrize(
-    ("content", "complaint"),
+    ("content", "count", "complaint"),
     [
-        (b"\n  \n", r"mine\.txt: wanted some sentences, found 0"),
-        (b"one\ncaf\xe9\n", r"mine\.txt:2: wanted UTF-8, found .*; (?!.*published)"),
-        ("one\n".encode("utf-16"), r"mine\.txt:\d: wanted .*, found .*; "),
+        (b"\n  \n", None, r"mine\.txt: wanted some sentences, found 0"),
+        (b"one\r\ntwo\r\n", 5, "wanted 5 sentences, found 2"),
+        (b"caf\xe9\n", None, r"mine\.txt:1: wanted UTF-8, found .*; (?!.*published)"),
     ],
 )
-def test_an_own_text_of_other_lines_is_refused(content, complaint, tmp_path):
+def test_an_own_text_of_other_lines_is_refused(content, count, complaint, tmp_path):
+    (tmp_path / "mine.txt").write_bytes(content)
     with pytest.raises(DataError, match=complaint):
-        opened_text(tmp_path / "mine.txt", content)
+        open_text(str(tmp_path / "mine.txt"), {}, NOWHERE, count)
 
 
 def test_an_own_text_is_its_lines(tmp_path):
-    file, content = tmp_path / "mine.txt", b"one\r\ntwo\r\n"
+    file = tmp_path / "mine.txt"
+    file.write_bytes(b"one\r\ntwo\r\n")
     digests = {"mine.txt": text_digest(["one", "two"])}
-    assert opened_text(file, content) == ((("one", "two"),), digests)
-    first, _ = opened_text(file, content, 1)
+    assert open_text(str(file), {}, NOWHERE) == ((("one", "two"),), digests)
+    first, _ = open_text(str(file), {}, NOWHERE, 1)
     assert first == (("one",),)
-    with pytest.raises(DataError, match="wanted 5 sentences, found 2"):
-        opened_text(file, content, 5)

