@@ -87,36 +87,53 @@ class Effect:
 
 
 def measured_scores(results: Results, registry: Registry, protocol: Protocol) -> Scores:
-    """Every measured score of the protocol's task.
+    """The measured scores of the protocol's task that can be compared with it.
 
-    If the protocol's metric is a correlation, the scores of all correlations and
-    similarity functions are taken; otherwise the scores of its metric alone.
+    They differ from it in at most one of metric, similarity function and aggregation,
+    since an effect is of one choice.
     """
-    metrics: Iterable[str] = (protocol.metric,)
-    if protocol.metric in CORRELATIONS:
-        metrics = CORRELATION_SCORES
+    scores_of_task = {
+        task.name: _comparable_scores(protocol, task, results)
+        for task in registry.tasks.values()
+        if task.name.partition(".")[0] == protocol.task
+    }
     scores: dict[Protocol, float] = {}
-    for method, task_name in results.by_cell:
-        task = registry.tasks.get(task_name)
-        if task is None or task_name.partition(".")[0] != protocol.task:
-            continue
-        aggregations = _aggregations(protocol, task, results)
-        for metric, aggregation in product(metrics, aggregations):
+    for method, task in results.by_cell:
+        for metric, aggregation in scores_of_task.get(task, ()):
             path = (metric, aggregation) if aggregation else (metric,)
-            score = results.value(method, task_name, *path).mean
+            score = results.value(method, task, *path).mean
             if score is None:
                 continue
-            row = Protocol.from_score(method, task, metric, aggregation)
+            row = Protocol.from_score(method, registry.tasks[task], metric, aggregation)
             if row is not None:
                 scores[row] = score
     return scores
 
 
-def _aggregations(protocol: Protocol, task: Task, results: Results) -> Sequence[str]:
-    """The aggregations under which a task has different scores: one if it has no subsets."""
-    if not protocol.aggregation:
-        return ("",)
-    return AGGREGATIONS if len(results.subsets(task.name)) > 1 else ("all",)
+def _comparable_scores(
+    protocol: Protocol, task: Task, results: Results
+) -> list[tuple[str, str]]:
+    """Metric and aggregation of the scores of a task that are compared with a protocol's.
+
+    Without subsets, the score under every aggregation is the same: `all`.
+    """
+    aggregations: Sequence[str] = ("",)
+    if protocol.aggregation:
+        has_subsets = len(results.subsets(task.name)) > 1
+        aggregations = AGGREGATIONS if has_subsets else ("all",)
+    if protocol.metric not in CORRELATIONS:
+        return [(protocol.metric, aggregation) for aggregation in aggregations]
+    comparable = []
+    for metric, aggregation in product(CORRELATION_SCORES, aggregations):
+        similarity, correlation = CORRELATION_SCORES[metric]
+        is_other = (
+            protocol.scored_by not in (similarity, "regression"),
+            correlation != protocol.metric,
+            aggregation != protocol.aggregation,
+        )
+        if sum(is_other) <= 1:
+            comparable.append((metric, aggregation))
+    return comparable
 
 
 def nearest_rows(protocol: Protocol, scores: Scores) -> Scores:

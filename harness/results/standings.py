@@ -168,39 +168,56 @@ def _of_quotations(
 ) -> Iterator[tuple[PublishedCell, Standing]]:
     """The numbers of quotations, with those of the row that they are quoted from."""
     originals = [row for row in rows if not row.first.row.quoted]
+    places_by_figure: dict[tuple[tuple[str, ...], int], list[int]] = defaultdict(list)
+    for place, original in enumerate(originals):
+        for tasks, number in original.numbers.items():
+            for points in _near_points(number):
+                places_by_figure[tasks, points].append(place)
     for row in rows:
         if not row.first.row.quoted:
             continue
-        source = _source_of_quotation(row, originals)
+        near_figures: Counter[int] = Counter()  # of each original
+        for tasks, number in row.numbers.items():
+            near_figures.update(places_by_figure.get((tasks, round(number.score)), ()))
+        least = min(COLUMNS_OF_A_MODEL, len(row.numbers))
+        places = sorted(place for place in near_figures if near_figures[place] >= least)
+        source = _source_of_quotation(row, [originals[place] for place in places])
         if source is None:
             continue
         for tasks, number in row.numbers.items():
-            original = source.numbers.get(tasks)
-            if original is None:
+            original_number = source.numbers.get(tasks)
+            if original_number is None:
                 continue
-            if not contradict(number, original):
-                yield _standing(StandingKind.QUOTED, number, original)
-            else:
-                yield _standing(StandingKind.CONTRADICTED, number, original)
+            kind = StandingKind.QUOTED
+            if contradict(number, original_number):
+                kind = StandingKind.CONTRADICTED
+            yield _standing(kind, number, original_number)
+
+
+def _near_points(number: PublishedCell) -> tuple[int, int, int]:
+    """The whole points to which a number is rounded that is equal to this one."""
+    points = round(number.score)
+    return points - 1, points, points + 1
 
 
 def _source_of_quotation(
     row: PublishedRow, originals: Iterable[PublishedRow]
 ) -> PublishedRow | None:
-    """The row of another work that has most of a quotation's digits; None without one."""
+    """The row of another work that has most of a quotation's digits; None without one.
+
+    A quotation has a few misprints, but three equal columns, or all that it has.
+    """
     best_row, most_equal = None, 0
-    own_work = work_of(row.first)
     for original in originals:
-        if work_of(original.first) == own_work:
+        if work_of(original.first) == work_of(row.first):
             continue
         common = row.numbers.keys() & original.numbers.keys()
-        if len(common) < min(COLUMNS_OF_A_MODEL, len(row.numbers)):
-            continue
         equal = sum(
             are_equal(row.numbers[tasks], original.numbers[tasks]) for tasks in common
         )
-        least = max(QUOTED_SHARE * len(common), min(COLUMNS_OF_A_MODEL, len(common)))
-        if equal >= least and equal > most_equal:
+        least = min(COLUMNS_OF_A_MODEL, len(row.numbers))
+        is_quoted = equal >= max(QUOTED_SHARE * len(common), least)
+        if is_quoted and equal > most_equal:
             best_row, most_equal = original, equal
     return best_row
 
