@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from decimal import Decimal, InvalidOperation
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -33,6 +32,7 @@ from harness.results.card_statements import (
     card_files_of_model,
     statements_of_file,
 )
+from harness.results.verdict import readings_in_points
 
 # The owner of the data sets that only this project has, in the ids that its cards state.
 OWN_DATA_SETS = "sentence-embedding-harness/"
@@ -271,7 +271,6 @@ SIMILARITY_SPELLINGS = {
     "dot_score": "dot",
 }
 SIMILARITY_NAMES = (*SIMILARITIES, *SIMILARITY_SPELLINGS)
-MAX_DECIMALS = 30  # of a number that is read
 CORRELATION_SPELLINGS = {"pearsonr": "pearson", "spearmanr": "spearman"}
 
 
@@ -298,27 +297,11 @@ def parse_metric(metric: str) -> tuple[str, str] | None:
 
 
 def parse_points(value: Any) -> tuple[str, ...]:
-    """The readings of a correlation in points, with its digits; none for another value.
-
-    A number from -1 to 1 has two readings, first as a fraction, then as a percentage:
-    0.75 is 75 points or 0.75 points.
-    """
+    """The readings of a correlation in points, with its digits; none for another value."""
     if isinstance(value, bool) or value is None:
         return ()
     text = value.text if isinstance(value, PrintedNumber) else str(value)
-    text = text.strip()
-    try:
-        number = Decimal(text.removesuffix("%"))
-    except InvalidOperation:
-        return ()
-    # Digits without end would be written out, as those of 1e-999999999.
-    if not number.is_finite() or abs(number) > 100 or number.adjusted() < -MAX_DECIMALS:
-        return ()
-    as_percentage = f"{number:f}"
-    if abs(number) > 1 or text.endswith("%"):
-        return (as_percentage,)
-    as_fraction = f"{number.scaleb(2):f}"
-    return as_fraction, as_percentage
+    return readings_in_points(text)
 
 
 def number_of_target(target: str, metric: str, task: str) -> CardNumber:

@@ -16,6 +16,7 @@ from statistics import fmean
 from harness.core.errors import UsageError
 from harness.results.published import DataSets, PublishedCell, Table
 from harness.results.published_tables import published_cell
+from harness.results.verdict import Published, readings_in_points
 
 # Points by which the same score may differ after different rounding.
 ROUNDING_DIFFERENCE = 0.011
@@ -110,51 +111,64 @@ def published_neighbours(
 # A reader's numbers
 
 
-@dataclass(frozen=True)
-class ReportedNumber:
-    """A reader's number for a published one.
+@dataclass(frozen=True, kw_only=True)
+class Figure:
+    """A score as a reader gives it.
 
     Attributes:
-        cell: The published number.
-        points: The reader's number, in points (x100).
-        decimals: How many decimals of a point the reader gave.
-        is_fraction: Whether the reader gave a fraction, 0.4729 for 47.29.
+        given: The score in points, with the digits that were given.
+        is_fraction: Whether it was given as a fraction, 0.4729 for 47.29.
     """
 
-    cell: PublishedCell
-    points: float
-    decimals: int
+    given: Published
     is_fraction: bool = False
+
+    @classmethod
+    def parse(cls, text: str, *, may_be_fraction: bool = True) -> Figure:
+        """Read points (x100), or a fraction with two decimals or more.
+
+        Raises UsageError for a text that is no number from -100 to 100.
+        """
+        readings = readings_in_points(text)
+        if not readings:
+            raise UsageError(
+                f"--mine {text}: wanted a score x100 such as 47.29, from -100 to 100"
+            )
+        as_given = Published(readings[-1])
+        if may_be_fraction and len(readings) > 1 and as_given.decimals >= 2:
+            return cls(given=Published(readings[0]), is_fraction=True)
+        return cls(given=as_given)
+
+    @property
+    def points(self) -> float:
+        """The score in points."""
+        return self.given.points
+
+    def is_printed_as(self, number: PublishedCell) -> bool:
+        """Whether a published number is equal, to the decimals of the one that has fewer.
+
+        A number without decimals is equal to none: too many are within half a point.
+        """
+        if not self.given.decimals:
+            return False
+        half_unit = max(self.given.half_unit, number.half_unit)
+        difference = abs(number.score - self.points)
+        return difference <= max(ROUNDING_DIFFERENCE, half_unit)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReportedNumber(Figure):
+    """A reader's number for a published one, which is its `cell`."""
+
+    cell: PublishedCell
 
     @property
     def gap(self) -> float:
         """By how many points the reader's number is above the published one."""
         return self.points - self.cell.score
 
-    def is_printed_as(self, number: PublishedCell) -> bool:
-        """Whether a published number is equal to it."""
-        return equal_as_printed(self.points, self.decimals, number)
-
-
-def equal_as_printed(points: float, decimals: int, number: PublishedCell) -> bool:
-    """Whether a published number is equal, to the decimals of the number that has fewer.
-
-    A number without decimals is equal to none: too many are within half a point.
-
-    Args:
-        points: A reader's number, in points.
-        decimals: How many decimals of a point the reader gave.
-        number: The published number.
-    """
-    if not decimals:
-        return False
-    half_unit = 0.5 * 10.0 ** -min(decimals, number.decimals)
-    difference = abs(number.score - points)
-    return difference <= max(ROUNDING_DIFFERENCE, half_unit)
-
 
 COLUMN_AND_NUMBER = re.compile(r"([\w.-]+)=(.*)")
-REPORTED_DIGITS = re.compile(r"[-+]?\d+(\.\d+)?|[-+]?\.\d+")
 SMALLEST_SCORE = 5.0  # points; a reader's 0.61 for a higher score is 61
 
 
@@ -212,47 +226,19 @@ def columns_and_numbers(text: str) -> Iterator[tuple[str, str]]:
         yield match[1], match[2]
 
 
-def points_and_decimals(text: str, *, may_be_fraction: bool) -> tuple[float, int, bool]:
-    """A typed score in points, the decimals of a point that were typed, and if it was a fraction.
-
-    Raises UsageError for a text that is no number.
-    """
-    digits = text.strip().removesuffix("%")
-    if not REPORTED_DIGITS.fullmatch(digits):
-        raise UsageError(
-            f"--mine {digits}: wanted a number such as 47.29, found {digits!r}"
-        )
-    decimals = len(digits.partition(".")[2])
-    has_percent = digits != text.strip()
-    is_fraction = (
-        may_be_fraction
-        and not has_percent
-        and decimals >= 2
-        and abs(float(digits)) <= 1
-    )
-    if not is_fraction:
-        return float(digits), decimals, False
-    return round(float(digits) * 100, 6), decimals - 2, True
-
-
 def _reported_number(cell: PublishedCell, text: str) -> ReportedNumber:
-    """Read a reader's number: points (x100), or a fraction with two decimals or more.
+    """Read a reader's number for a published one.
 
     Raises:
         UsageError: The text is no number, or not a possible score of the cell's metric.
     """
+    is_large = abs(cell.points or 0.0) > SMALLEST_SCORE
+    figure = Figure.parse(text, may_be_fraction=is_large)
     if cell.points is None:
-        points_and_decimals(text, may_be_fraction=False)
         raise UsageError(f"--mine: {cell.id} is no score; choose another column")
-    points, decimals, is_fraction = points_and_decimals(
-        text, may_be_fraction=abs(cell.points) > SMALLEST_SCORE
-    )
-    lowest = 0 if cell.metric in ("accuracy", "auc") else -100
-    if not lowest <= points <= 100:
-        raise UsageError(f"--mine {text}: wanted a score x100, from {lowest} to 100")
-    return ReportedNumber(
-        cell=cell, points=points, decimals=decimals, is_fraction=is_fraction
-    )
+    if figure.points < 0 and cell.metric in ("accuracy", "auc"):
+        raise UsageError(f"--mine {text}: wanted a score x100, from 0 to 100")
+    return ReportedNumber(cell=cell, **vars(figure))
 
 
 # A reader's numbers next to another row
@@ -323,7 +309,7 @@ class ComparedRow:
     def least_decimals(self) -> int:
         """The fewest decimals of a point among the numbers that are equal."""
         return min(
-            min(pair.reported.decimals, pair.other.decimals)
+            min(pair.reported.given.decimals, pair.other.decimals)
             for pair in self.pairs
             if pair.is_equal
         )

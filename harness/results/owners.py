@@ -6,7 +6,7 @@ The numbers are typed, or read from a model's card, a result file of mteb or a C
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,32 +14,20 @@ from harness.core.errors import DataError, UsageError
 from harness.results.card_statements import statements_of_file
 from harness.results.cards import parse_metric, parse_points
 from harness.results.numbers import (
+    Figure,
     PublishedRow,
     columns_and_numbers,
-    equal_as_printed,
-    points_and_decimals,
     published_rows,
 )
 from harness.results.published import PublishedCell
 from harness.results.published_tables import plain_name
+from harness.results.verdict import readings_in_points
 
 SHARE_OF_AN_OWNER = 2 / 3  # of the reader's numbers that a row has to print
 TEST_SPLITS = ("", "test")
 
-
-@dataclass(frozen=True, kw_only=True)
-class Figure:
-    """A number of a reader, whose model is not known.
-
-    Attributes:
-        column: The name of its task or column, as `plain_name` has it.
-        points: The number in points.
-        decimals: The decimals of a point that are given.
-    """
-
-    column: str
-    points: float
-    decimals: int
+# A reader's numbers, whose model is not known, by the plain names of their columns.
+Figures = Mapping[str, Figure]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +45,7 @@ class Owner:
     misfits: tuple[str, ...]
 
 
-def read_figures(text: str) -> tuple[Figure, ...]:
+def read_figures(text: str) -> Figures:
     """A reader's numbers from `sts12=72.37,sts13=80.60`, or from the file of that name.
 
     Raises:
@@ -65,55 +53,40 @@ def read_figures(text: str) -> tuple[Figure, ...]:
         DataError: The file has no such numbers.
     """
     path = Path(text)
+    figures: dict[str, Figure] = {}
     if "=" not in text and path.is_file():
-        figures = _figures_of_file(path)
+        for column, number in _numbers_of_file(path):
+            figures.setdefault(plain_name(column), Figure.parse(number))
         if not figures:
             raise DataError(
                 f"{path}: wanted the Spearman correlations of a card, a result file of mteb, or "
                 "a CSV file with names of tasks above numbers; found none"
             )
         return figures
-    figures = tuple(
-        _figure(column, number) for column, number in columns_and_numbers(text)
-    )
-    columns = [figure.column for figure in figures]
-    if len(set(columns)) < len(columns):
-        raise UsageError(f"--mine {text}: wanted one number a column, found two")
+    for column, number in columns_and_numbers(text):
+        if plain_name(column) in figures:
+            raise UsageError(f"--mine {text}: wanted one number a column, found two")
+        figures[plain_name(column)] = Figure.parse(number)
     return figures
 
 
-def _figure(column: str, text: str) -> Figure:
-    """A typed number. Raises UsageError for a text that is none."""
-    points, decimals, _ = points_and_decimals(text, may_be_fraction=True)
-    return Figure(column=plain_name(column), points=points, decimals=decimals)
-
-
-def _figures_of_file(path: Path) -> tuple[Figure, ...]:
-    """The numbers of a card, a result file of mteb or a CSV file, the first of each task."""
-    figures: dict[str, Figure] = {}
+def _numbers_of_file(path: Path) -> Iterator[tuple[str, str]]:
+    """The columns and numbers of a card, a result file of mteb or a CSV file."""
     if path.suffix == ".csv":
         with path.open(encoding="utf-8-sig", newline="") as file:
             for column, number in next(csv.DictReader(file), {}).items():
-                if column and number and parse_points(number):
-                    figure = _figure(column, number)
-                    figures.setdefault(figure.column, figure)
-        return tuple(figures.values())
+                if column and number and readings_in_points(number):
+                    yield column, number
+        return
     for statement in statements_of_file(path):
         is_cosine = parse_metric(statement.metric) == ("cosine", "spearman")
         readings = parse_points(statement.value)
         if is_cosine and readings and statement.split in TEST_SPLITS:
-            column = plain_name(statement.data_set.removeprefix("MTEB "))
-            figure = Figure(
-                column=column,
-                points=float(readings[0]),
-                decimals=len(readings[0].partition(".")[2]),
-            )
-            figures.setdefault(column, figure)
-    return tuple(figures.values())
+            yield statement.data_set.removeprefix("MTEB "), f"{readings[0]}%"
 
 
 def owners_of(
-    figures: Sequence[Figure], published_numbers: Iterable[PublishedCell]
+    figures: Figures, published_numbers: Iterable[PublishedCell]
 ) -> list[Owner]:
     """The rows that print two thirds of the numbers or more, those that print most first."""
     owners = []
@@ -123,16 +96,12 @@ def owners_of(
         numbers = {
             plain_name(number.column.id): number for number in row.numbers.values()
         }
-        equal = [figure.column for figure in figures if _is_printed(figure, numbers)]
+        equal: list[str] = []
+        misfits: list[str] = []
+        for column, figure in figures.items():
+            number = numbers.get(column)
+            is_printed = number is not None and figure.is_printed_as(number)
+            (equal if is_printed else misfits).append(column)
         if equal and len(equal) >= SHARE_OF_AN_OWNER * len(figures):
-            misfits = [each.column for each in figures if each.column not in equal]
             owners.append(Owner(row=row, equal=tuple(equal), misfits=tuple(misfits)))
     return sorted(owners, key=lambda owner: -len(owner.equal))
-
-
-def _is_printed(figure: Figure, numbers: Mapping[str, PublishedCell]) -> bool:
-    """Whether one of a row's numbers, by their columns, is the reader's."""
-    number = numbers.get(figure.column)
-    return number is not None and equal_as_printed(
-        figure.points, figure.decimals, number
-    )

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
 from enum import StrEnum
 from statistics import fmean, stdev
 
@@ -108,9 +109,42 @@ class Published:
         return float(self.value)
 
     @property
+    def decimals(self) -> int:
+        """How many decimals are printed."""
+        return len(self.value.partition(".")[2])
+
+    @property
     def half_unit(self) -> float:
         """Half a unit of the last printed digit: 0.05 for "63.6"."""
-        return 0.5 * 10.0 ** -len(self.value.partition(".")[2])
+        return 0.5 * 10.0**-self.decimals
+
+
+MAX_DECIMALS = 30  # of a number that is read
+
+
+def readings_in_points(text: str) -> tuple[str, ...]:
+    """What a written score may mean in points, with its digits; nothing for no score.
+
+    A number from -1 to 1 has two readings, first as a fraction, then as a percentage:
+    0.75 is 75 points or 0.75 points.
+
+    Examples:
+        >>> from harness.results.verdict import readings_in_points
+        >>> readings_in_points("0.7546"), readings_in_points("75.46%")
+        (('75.46', '0.7546'), ('75.46',))
+    """
+    text = text.strip()
+    try:
+        number = Decimal(text.removesuffix("%"))
+    except InvalidOperation:
+        return ()
+    # Digits without end would be written out, as those of 1e-999999999.
+    if not number.is_finite() or abs(number) > 100 or number.adjusted() < -MAX_DECIMALS:
+        return ()
+    as_percentage = f"{number:f}"
+    if abs(number) > 1 or text.endswith("%"):
+        return (as_percentage,)
+    return f"{number.scaleb(2):f}", as_percentage
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ def test_a_number_is_read_in_points_or_as_a_fraction(mine):
 
 def test_a_fraction_of_two_decimals_is_no_score_of_half_a_point():
     [number] = FOLDER.diagnose(f"{FIRST_LAST}/sts12", "0.61").numbers
-    assert (number.points, number.decimals) == (61.0, 0)
+    assert (number.points, number.given.decimals) == (61.0, 0)
 
 
 def test_an_unknown_column_is_named_and_the_others_are_answered():
@@ -43,9 +43,9 @@ def test_an_unknown_column_is_named_and_the_others_are_answered():
 @pytest.mark.parametrize(
     ("place", "mine", "told"),
     [
-        (f"{FIRST_LAST}/sts12", "high", "wanted a number such as 47.29"),
-        (f"{FIRST_LAST}/sts12", "nan", "wanted a number such as 47.29"),
-        (f"{FIRST_LAST}/sts12", "450.9", "wanted a score x100, from -100 to 100"),
+        (f"{FIRST_LAST}/sts12", "high", "wanted a score x100 such as 47.29"),
+        (f"{FIRST_LAST}/sts12", "nan", "wanted a score x100 such as 47.29"),
+        (f"{FIRST_LAST}/sts12", "450.9", "from -100 to 100"),
         ("simcse.e1/infersent-glove/mrpc", "-3", "wanted a score x100, from 0 to 100"),
         (FIRST_LAST, "45.09", "wanted COLUMN=NUMBER"),
         (FIRST_LAST, "sts12=45.09,64.3", "wanted COLUMN=NUMBER"),
