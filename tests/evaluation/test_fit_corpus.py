@@ -33,16 +33,17 @@ from harness.evaluation.embeddings import SHARD, dropout_batch
 from harness.evaluation.evaluate import fit_method
 from harness.evaluation.fit_corpus import FitCorpusSample
 from harness.evaluation.select import planned_cells
-from harness.transforms.pooling import CLS, FIRST_LAST, MEAN, Mean
+from harness.transforms.pooling import CLS, MEAN, Mean
 
 TARGET = tuple(t for split in TOY.splits for t in TOY.load(None, split).sentences)
 SAME = corpus("same", TARGET)
-STREAM = corpus("stream", numbered(100, 50))
+FIFTY = numbered(100, 50)
+STREAM = corpus("stream", FIFTY)
 
 
 @dataclass(frozen=True)
 class Noisy(FakeEncoder):
-    """Leaves its dropout on: each number is 0, or what keeps the mean."""
+    """Leaves its dropout on: each number of a mean is 0, or twice what it is."""
 
     rng: np.random.Generator | None = None
 
@@ -50,46 +51,35 @@ class Noisy(FakeEncoder):
         return replace(self, rng=np.random.default_rng(seed))
 
     def encode(self, texts):
-        found = super().encode(texts)
+        encoding = super().encode(texts)
         if self.rng is None:
-            return found
-        parts = {name: getattr(found, name) for name in ("mean", "cls", "pooler")}
-        dropped = {
-            name: (part * 2 * self.rng.integers(0, 2, part.shape)).astype(np.float32)
-            for name, part in parts.items()
-            if part is not None
-        }
-        return replace(found, **dropped)
+            return encoding
+        kept = 2 * self.rng.integers(0, 2, encoding.mean.shape)
+        return replace(encoding, mean=(encoding.mean * kept).astype(np.float32))
 
 
 @dataclass(frozen=True)
 class NoisyConfig(FakeConfig):
     def load(self, path, cache):
-        key = self.identify(path).key
-        return Noisy(
-            key, has_cls=self.has_cls, has_pooler=self.has_pooler, log=self.log
-        )
+        return Noisy(self.identify(path).key, log=self.log)
 
 
 @dataclass(frozen=True)
-class Half:
+class Half(Stretch):
     """Looks at half of a corpus, and remembers what it was given."""
 
     name: ClassVar[str] = "half"
-    from_moments: ClassVar[bool] = False
-    deterministic: ClassVar[bool] = False
     share: ClassVar[float] = 0.5
-    dropout: ClassVar[bool] = False
     given: list = field(default_factory=list, compare=False, repr=False)
 
     def fit(self, x, rng, share=1.0):
         self.given.append((np.array(x), share))
-        return Stretch().fit(x, rng)
+        return super().fit(x, rng)
 
 
 @dataclass(frozen=True)
 class Dropped(Stretch):
-    """Fitted on encodings with dropout."""
+    """Fitted on encodings with dropout, which it remembers."""
 
     name: ClassVar[str] = "dropped"
     dropout: ClassVar[bool] = True
@@ -105,100 +95,94 @@ def fitted(on, *post, config=None, seeds=1):
     return planned_cells([Method(config or FakeConfig(), MEAN, post, on)], [TOY], seeds)
 
 
-@pytest.fixture
-def small_shards(monkeypatch):
-    for module in ("embeddings", "fit_corpus"):
-        monkeypatch.setattr(f"harness.evaluation.{module}.SHARD", 4)
-
-
-def files(folder):
-    return sorted((folder / "cache" / "rows").rglob("*.*"))
-
-
 def points(outcome):
     return outcome.record.scores["spearman"]
 
 
 # A streamed corpus
 
-CHAINS = {
-    "stretch+sn": (Stretch(), SN()),
-    "sn+natsv+flow+whitening": (SN(), Natsv(1), FLOWS["flow"], Whitening(2)),
-    "sn+natsv-c:1": (SN(), Natsv(1, centred=True)),
-}
 
-
-@pytest.mark.parametrize("name", CHAINS)
+@pytest.mark.parametrize(
+    "chain",
+    [
+        (Stretch(), SN()),
+        (SN(), Natsv(1), FLOWS["flow"], Whitening(2)),
+        (SN(), Natsv(1, centred=True)),
+    ],
+    ids=lambda chain: "+".join(post.name for post in chain),
+)
 def test_a_fit_on_a_streamed_corpus_is_the_fit_on_the_same_rows_in_memory(
-    tmp_path, monkeypatch, name
+    tmp_path, monkeypatch, chain
 ):
     monkeypatch.setattr("harness.evaluation.embeddings.SHARD", 7)
-    chains = [Method(FakeConfig(), MEAN, CHAINS[name], on) for on in ("same", "target")]
-    one, other = outcomes_of_run(
-        tmp_path, planned_cells(chains, [TOY], seeds=1), SAME
-    ).values()
+    methods = [Method(FakeConfig(), MEAN, chain, on) for on in ("same", "target")]
+    planned = planned_cells(methods, [TOY], seeds=1)
+    streamed, kept = outcomes_of_run(tmp_path, planned, SAME).values()
     for correlation in ("spearman", "pearson"):
         # Float64 sums in another order; ranks may not move at all.
-        streamed, kept = (
-            outcome.record.scores[correlation] for outcome in (one, other)
-        )
-        assert streamed.pop("groups") == pytest.approx(kept.pop("groups"), abs=1e-6)
-        assert streamed == pytest.approx(kept, abs=1e-6)
-    assert one.record.digests["fit"] == other.record.digests["fit"]
+        one, other = (o.record.scores[correlation] for o in (streamed, kept))
+        assert one.pop("groups") == pytest.approx(other.pop("groups"), abs=1e-6)
+        assert one == pytest.approx(other, abs=1e-6)
+    assert streamed.record.digests["fit"] == kept.record.digests["fit"]
 
 
 def test_a_corpus_is_encoded_once_for_all_seeds_poolings_and_kinds_of_fit(tmp_path):
     config = FakeConfig()
     chains = [(Stretch(),), (Centre(), Stretch()), (Centre(),), (SN(),)]
     methods = [
-        Method(config, p, chain, "stream") for p in (MEAN, CLS) for chain in chains
+        Method(config, pooling, chain, "stream")
+        for pooling in (MEAN, CLS)
+        for chain in chains
     ]
-    outcomes = outcomes_of_run(
-        tmp_path, planned_cells(methods, [TOY, task("other", 7)], seeds=2), STREAM
-    )
+    planned = planned_cells(methods, [TOY, task("other", 7)], seeds=2)
+    outcomes = outcomes_of_run(tmp_path, planned, STREAM)
     assert {o.status for o in outcomes.values()} == {"measured"}
-    assert [config.log.count(t) for t in numbered(100, 50)] == [1] * 50
-    assert len(files(tmp_path)) == 2
+    assert [config.log.count(t) for t in FIFTY] == [1] * 50
+    assert len([*(tmp_path / "cache" / "rows").rglob("*.*")]) == 2
 
 
 def test_another_text_under_the_same_name_is_another_fit(tmp_path):
     planned = fitted("stream", Stretch())
     [first] = outcomes_of_run(tmp_path, planned, STREAM).values()
-    [second] = outcomes_of_run(
-        tmp_path, planned, corpus("stream", numbered(300, 50))
-    ).values()
+    other = corpus("stream", numbered(300, 50))
+    [second] = outcomes_of_run(tmp_path, planned, other).values()
     assert (second.status, second.moved) == ("measured", True)
     assert points(first) != points(second)
 
 
-# A share of it
-
-
-def readings(first, *later):
-    """A corpus that has other sentences at its second reading, and the last ones from then on."""
-    texts = itertools.chain([first], later, itertools.repeat([first, *later][-1]))
-    return Corpus("vary", lambda _: next(texts), STREAM.asset)
-
-
-FIFTY = [f"sentence {number}" for number in range(50)]
-VARYING = {"fewer": FIFTY[:30], "another order": FIFTY[::-1]}
-
-
 @pytest.mark.parametrize("post", [Centre(), Stretch()], ids=["moments", "rows"])
-@pytest.mark.parametrize("kind", VARYING)
+@pytest.mark.parametrize(
+    "later", [FIFTY[:30], FIFTY[::-1]], ids=["fewer", "other order"]
+)
 def test_sentences_that_change_between_two_readings_are_not_fitted_on(
-    tmp_path, kind, post
+    tmp_path, later, post
 ):
     """The digest of the first reading would be the name of what was made of the second."""
+    readings = itertools.chain([FIFTY], itertools.repeat(later))
+    changing = Corpus("vary", lambda _: next(readings), STREAM.asset)
     planned = fitted("vary", post)
-    changing, steady = readings(FIFTY, VARYING[kind]), readings(FIFTY)
     [outcome] = outcomes_of_run(tmp_path, planned, changing).values()
     assert outcome.status == "failed"
     assert "@vary: wanted the same sentences at each reading" in outcome.message
     for folder in ("moments", "rows"):
         assert not [*(tmp_path / "cache" / folder).rglob("*.*")]
-    [outcome] = outcomes_of_run(tmp_path, planned, steady).values()
+    [outcome] = outcomes_of_run(tmp_path, planned, corpus("vary", FIFTY)).values()
     assert outcome.status == "measured"
+
+
+@pytest.mark.parametrize("post", [SN(), Stretch()], ids=["moments", "rows"])
+def test_a_damaged_file_is_never_served(tmp_path, post):
+    planned = fitted("stream", post)
+    [good] = outcomes_of_run(tmp_path, planned, STREAM).values()
+    [path] = (tmp_path / "cache").rglob("stream.*.safetensors")
+    data = bytearray(path.read_bytes())
+    data[-2] ^= 0x40
+    path.write_bytes(data)
+    [again] = outcomes_of_run(tmp_path, planned, STREAM, overwrite=True).values()
+    assert again.record.scores == good.record.scores
+
+
+# A share of it
 
 
 def test_only_the_share_that_a_fit_looks_at_is_encoded(tmp_path, monkeypatch):
@@ -206,10 +190,9 @@ def test_only_the_share_that_a_fit_looks_at_is_encoded(tmp_path, monkeypatch):
     config, half = FakeConfig(), Half()
     planned = fitted("stream", half, config=config, seeds=3)
     outcomes = outcomes_of_run(tmp_path, planned, STREAM).values()
-    encoded = set(config.log) & set(numbered(100, 50))
     assert {(len(x), share) for x, share in half.given} == {(25, 0.5)}
     assert len({x.tobytes() for x, _ in half.given}) == 3  # each seed draws its own
-    assert 25 < len(encoded) < 50
+    assert 25 < len({*config.log} & {*FIFTY}) < 50
     assert len({o.record.digests["fit"] for o in outcomes}) == 3
 
 
@@ -230,55 +213,37 @@ def test_a_file_is_of_its_share_and_of_its_poolings_settings(tmp_path):
 
 @given(st.integers(1, 300), st.floats(0.01, 0.99), st.integers(0, 9))
 def test_a_draw_takes_sentences_once_and_in_their_order(count, part, seed):
-    taken = max(1, int(part * count))
-    source = FitCorpusSample(
-        corpus="c", corpus_digest="text", corpus_size=count, size=taken, seed=seed
+    size = max(1, int(part * count))
+    sample = FitCorpusSample(
+        corpus="c", corpus_digest="text", corpus_size=count, size=size, seed=seed
     )
-    found = list(source.drawn(map(str, range(count))))
-    assert len(found) == taken
-    assert list(map(int, found)) == sorted(set(map(int, found)))
-    assert found == list(source.drawn(map(str, range(count))))
+    drawn = list(sample.drawn(range(count)))
+    assert len(drawn) == size
+    assert drawn == sorted(set(drawn))
+    assert drawn == list(sample.drawn(range(count)))
 
 
 # Dropout
 
 
 def test_each_occurrence_of_a_sentence_is_encoded_with_dropout_of_its_own(tmp_path):
+    """What is scored has none, nor has what the cache keeps."""
     config, dropped = NoisyConfig(), Dropped()
-    planned = fitted("target", dropped, config=config, seeds=2)
-    one, other = outcomes_of_run(tmp_path, planned).values()
+    one, other = outcomes_of_run(
+        tmp_path, fitted("target", dropped, config=config, seeds=2)
+    ).values()
     rows, others = dropped.given
     assert len(rows) == len(TARGET) > len(set(TARGET))
-    plain = MEAN(FakeConfig().load("", "").encode(TARGET))
+    plain = MEAN(config.load("", "").encode(TARGET))
     assert set(np.unique(np.round(rows / plain, 3))) == {0.0, 2.0}
     assert not np.array_equal(rows, others)
     twice = next(t for t in TARGET if TARGET.count(t) > 1)
     first, second, *_ = (i for i, t in enumerate(TARGET) if t == twice)
     assert not np.array_equal(rows[first], rows[second])
     assert points(one) != points(other)
-
-
-def test_what_is_scored_has_no_dropout(tmp_path):
-    """Nor has what the cache keeps."""
-    config = NoisyConfig()
-    methods = [Method(config, MEAN), Method(config, MEAN, (Dropped(),), "target")]
-    noisy = outcomes_of_run(tmp_path / "noisy", planned_cells(methods, [TOY], seeds=1))
-    [outcome] = outcomes_of_run(tmp_path / "plain", fitted(None)).values()
-    assert noisy[outcome.cell].record.scores == outcome.record.scores
-
-
-def test_one_pass_with_dropout_serves_all_poolings_and_all_tasks_of_a_target(tmp_path):
-    config = NoisyConfig()
-    methods = [
-        Method(config, p, (Dropped(),), "target") for p in (MEAN, CLS, FIRST_LAST)
-    ]
-    tasks = [TOY, task("toy.dev", scored=("dev",))]
-    outcomes_of_run(tmp_path, planned_cells(methods, tasks, seeds=2))
-    assert len(config.log) == 2 * len(TARGET) + len(set(TARGET))
-    assert len(files(tmp_path)) == 6
-    config.log.clear()
-    outcomes_of_run(tmp_path, planned_cells(methods, tasks, seeds=2), overwrite=True)
-    assert config.log == []
+    [after] = outcomes_of_run(tmp_path, fitted(None, config=config)).values()
+    [alone] = outcomes_of_run(tmp_path / "plain", fitted(None)).values()
+    assert after.record.scores == alone.record.scores
 
 
 @pytest.mark.parametrize(
@@ -296,37 +261,45 @@ def test_a_large_encoder_takes_fewer_sentences_at_a_time_with_dropout(
 
 
 def test_an_encoder_without_dropout_is_refused(tmp_path):
-    planned = fitted("target", Dropped())
-    [outcome] = outcomes_of_run(tmp_path, planned).values()
+    [cell] = fitted("target", Dropped())
+    [outcome] = outcomes_of_run(tmp_path, [cell]).values()
     assert (outcome.status, outcome.exit_status) == ("failed", 2)
     assert "wanted an encoder with dropout" in outcome.message
     with pytest.raises(UsageError, match="wanted an encoder with dropout"):
-        fit_method(planned[0].method, FakeConfig().load("", ""), TARGET)
+        fit_method(cell.method, FakeConfig().load("", ""), TARGET)
 
 
 @pytest.mark.parametrize("seed", [0, 1])
-def test_a_method_as_a_function_sees_the_dropout_of_a_run(tmp_path, monkeypatch, seed):
-    monkeypatch.setattr("harness.evaluation.embeddings.SHARD", 7)
-    monkeypatch.setattr("harness.evaluation.evaluate.SHARD", 7)
+def test_a_method_as_a_function_sees_the_dropout_of_a_run(tmp_path, seed):
     dropped = Dropped()
-    method = Method(NoisyConfig(), MEAN, (dropped,), "target")
-    outcomes_of_run(tmp_path, planned_cells([method], [TOY], seeds=2))
-    fit_method(method, NoisyConfig().load("", ""), TARGET, seed)
+    planned = fitted("target", dropped, config=NoisyConfig(), seeds=2)
+    outcomes_of_run(tmp_path, planned)
+    fit_method(planned[0].method, NoisyConfig().load("", ""), TARGET, seed)
     np.testing.assert_array_equal(dropped.given[2], dropped.given[seed])
 
 
-# Interrupted
+# Blocks of a pass
 
-FAR = corpus("far", numbered(200, 60))
+SIXTY = numbered(200, 60)
+FAR = corpus("far", SIXTY)
+
+
+@pytest.fixture
+def small_blocks(monkeypatch):
+    for module in ("embeddings", "fit_corpus"):
+        monkeypatch.setattr(f"harness.evaluation.{module}.SHARD", 4)
+    monkeypatch.setattr("harness.evaluation.fit_corpus.SHARDS_A_BLOCK", 2)
 
 
 def digests_of(folder):
+    """The digests of the files of the corpus; no file of a block is left."""
+    assert not list(folder.rglob(".*.block"))
     return {
         path.name: TensorFile.parse(path).digests for path in folder.rglob("*far.*")
     }
 
 
-@pytest.mark.usefixtures("small_shards")
+@pytest.mark.usefixtures("small_blocks")
 def test_an_interrupted_pass_goes_on_with_the_block_it_was_in_and_ends_with_the_same_bits(
     tmp_path, monkeypatch
 ):
@@ -339,67 +312,45 @@ def test_an_interrupted_pass_goes_on_with_the_block_it_was_in_and_ends_with_the_
     planned = planned_cells(methods, [TOY], seeds=1)
     outcomes_of_run(tmp_path / "whole", planned, FAR)
     config.log.clear()
-    encode, sentences = FakeEncoder.encode, set(numbered(200, 60))
+    encode = FakeEncoder.encode
 
     def interrupted(encoder, texts):
-        if len([text for text in (*encoder.log, *texts) if text in sentences]) > after:
+        if len({*encoder.log, *texts} & {*SIXTY}) > after:
             raise KeyboardInterrupt
         return encode(encoder, texts)
 
-    monkeypatch.setattr(FakeEncoder, "encode", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        outcomes_of_run(tmp_path / "cut", planned, FAR)
-    monkeypatch.setattr(FakeEncoder, "encode", encode)
-    assert list((tmp_path / "cut" / "cache").rglob(".*.block"))
+    with monkeypatch.context() as patch:
+        patch.setattr(FakeEncoder, "encode", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            outcomes_of_run(tmp_path / "cut", planned, FAR)
     config.log.clear()
     outcomes_of_run(tmp_path / "cut", planned, FAR)
     assert 0 < len(config.log) < 60 - after + 16
     assert digests_of(tmp_path / "whole") == digests_of(tmp_path / "cut") != {}
-    assert not list(tmp_path.rglob(".*.block"))
 
 
-BLOCKS = {
-    "rows": (FakeConfig(), (Stretch(),)),
-    "dropout": (NoisyConfig(), (Dropped(),)),
-}
-
-
-@pytest.mark.usefixtures("small_shards")
-@pytest.mark.parametrize("kind", BLOCKS)
-def test_blocks_of_a_pass_that_are_made_in_any_order_are_merged_into_one_file(
-    tmp_path, monkeypatch, kind
+@pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize(
+    ("config", "post"),
+    [(FakeConfig(), Stretch()), (NoisyConfig(), Dropped())],
+    ids=["rows", "dropout"],
+)
+def test_blocks_that_are_made_in_any_order_are_merged_into_one_file(
+    tmp_path, monkeypatch, config, post
 ):
+    """They serve every pooling, and each is made by one worker."""
+
     def last_first(calls, jobs):
         for call in reversed(calls):
             yield call()
 
     monkeypatch.setattr("harness.evaluation.run.results_of", last_first)
-    monkeypatch.setattr("harness.evaluation.fit_corpus.SHARDS_A_BLOCK", 2)
-    config, post = BLOCKS[kind]
-    methods = [Method(config, pooling, post, "far") for pooling in (MEAN, CLS)]
+    methods = [Method(config, pooling, (post,), "far") for pooling in (MEAN, CLS)]
     planned = planned_cells(methods, [TOY], seeds=2)
-    config.log.clear()
     alone = outcomes_of_run(tmp_path / "alone", planned, FAR)
     once = len(config.log)
-    config.log.clear()
     beside = outcomes_of_run(tmp_path / "beside", planned, FAR, jobs=2)
-    assert len(config.log) == once  # each block by one worker
+    assert len(config.log) == 2 * once
     assert digests_of(tmp_path / "beside") == digests_of(tmp_path / "alone") != {}
     for cell, outcome in alone.items():
         assert outcome.record.scores == beside[cell].record.scores
-    assert not list(tmp_path.rglob(".*.block"))
-
-
-# Files
-
-
-@pytest.mark.parametrize("post", [SN(), Stretch()], ids=["moments", "rows"])
-def test_a_damaged_file_is_never_served(tmp_path, post):
-    planned = fitted("stream", post)
-    [good] = outcomes_of_run(tmp_path, planned, STREAM).values()
-    [path] = (tmp_path / "cache").rglob("stream.*.safetensors")
-    data = bytearray(path.read_bytes())
-    data[-2] ^= 0x40
-    path.write_bytes(data)
-    [again] = outcomes_of_run(tmp_path, planned, STREAM, overwrite=True).values()
-    assert again.record.scores == good.record.scores

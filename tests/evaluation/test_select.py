@@ -73,12 +73,9 @@ def test_a_glob_names_what_it_leaves_out_and_how_to_run_it():
     selected, message = select_cells(found, globs, tasks, 1)
     chosen = {cell.method.id for cell in selected}
     dropped = {method.id for method in found.select_methods(globs)} - chosen
-    assert dropped
     assert chosen
-    assert all(name in message for name in dropped)
-    assert not [
-        name for name in chosen if f"{name}," in message or f"{name})" in message
-    ]
+    names = message.partition("to run it: ")[2].split(", ")
+    assert set(names) == dropped
     assert f"{len(dropped)} methods" in message
     assert "by its id (-m ID)" in message
     every, message = select_cells(found, [*globs, *dropped], tasks, 1)
@@ -90,9 +87,8 @@ def test_a_glob_names_what_it_leaves_out_and_how_to_run_it():
 def test_the_first_profile_reproduces_published_numbers_and_tries_each_kind_of_method(
     chosen,
 ):
-    first = chosen["first"]
     published, smoke = [], []
-    for planned in first:
+    for planned in chosen["first"]:
         (smoke if is_embedded(planned.method.encoder) else published).append(planned)
     named = {(planned.method.id, planned.task.name) for planned in published}
     numbers = [
@@ -103,7 +99,6 @@ def test_the_first_profile_reproduces_published_numbers_and_tries_each_kind_of_m
     ]
     assert len(numbers) >= 28
     assert len(smoke) <= 60
-    assert {planned.seed for planned in first} == {0}
     embedded = chosen["embedded"]
     assert cells(smoke) <= cells(embedded)
     assert {p.task.name for p in smoke} == {p.task.name for p in embedded}
