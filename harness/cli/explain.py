@@ -23,8 +23,8 @@ from harness.core.progress import Bar
 from harness.core.terminal import wrapped
 from harness.data.places import Places
 from harness.data.tasks.loader import TaskLoader
+from harness.evaluation.search import Explainer
 from harness.evaluation.variants import VariantScores
-from harness.evaluation.verification import Explainer
 from harness.registry import Registry, look_up
 from harness.report.card_check import explanation_in_words
 from harness.report.diagnosis import answer_lines, diagnosis_facts

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -22,15 +22,14 @@ from harness.cli import options as opt
 from harness.core.digests import digest_of
 from harness.core.errors import AssetMissing, UsageError
 from harness.core.files import file_name, make_folder, write_atomically
-from harness.core.interfaces import Identity
 from harness.core.json_text import parse_json
 from harness.core.progress import Bar
 from harness.core.types import Method
 from harness.data.tasks.loader import TaskLoader
 from harness.encoders.checkpoint import MODULES_FILE
+from harness.evaluation.search import Explainer
 from harness.evaluation.variants import VariantScores
-from harness.evaluation.verification import Explainer, check_numbers
-from harness.registry import Registry
+from harness.evaluation.verification import check_numbers, explained
 from harness.report.card_check import (
     models_page,
     verification_facts,
@@ -110,7 +109,6 @@ def verify_command(
         raise UsageError("--card belongs to one model: verify the models one by one")
     if output is not None:
         make_folder(output, "--output", to_write=True)
-    search_options = {"search": search, "encodings": encodings}
     statuses = []
     for name in model:
         # One resolver for each model, since two folders may have the same name.
@@ -121,13 +119,14 @@ def verify_command(
         except AssetMissing as error:
             verification = Verification(name, name, faults=(str(error),))
         else:
+            key = opened.key({"search": search, "encodings": encodings})
+            earlier_status = None
             if output is not None:
-                key = opened.key(search_options)
                 earlier_status = _earlier_status(_facts_file(output, name), key)
-                if earlier_status is not None:
-                    opt.note(f"{name}: done before ({output})")
-                    statuses.append(earlier_status)
-                    continue
+            if earlier_status is not None:
+                opt.note(f"{name}: done before ({output})")
+                statuses.append(earlier_status)
+                continue
             verification = opened.verify(search=search, most_encodings=encodings)
         statuses.append(verification.exit_status)
         if output is not None:
@@ -147,54 +146,38 @@ class _OpenedModel:
         name: The model as the command line names it.
         method: The method that its own modules define.
         folder: Its folder.
-        loader: Reads the tasks, and knows where files are.
-        registry: The tasks.
+        resolver: Knows the tasks, and where files are.
         numbers: Its numbers.
         faults: A line for each file that could not be read.
+        weights: The digests of its files.
+        data: The digest of the pairs of each task on this machine that a number names.
     """
 
     name: str
     method: Method
     folder: Path
-    loader: TaskLoader
-    registry: Registry
+    resolver: Resolver
     numbers: Sequence[CardNumber]
     faults: tuple[str, ...]
-
-    @property
-    def identity(self) -> Identity:
-        """The digests of its files."""
-        return self.loader.places.identify(self.method.encoder, self.folder)
+    weights: Mapping[str, str]
+    data: Mapping[str, str]
 
     def key(self, options: Mapping[str, Any]) -> str:
         """The digest of all that a verification depends on.
 
         That is the numbers, the weights, the data, the options and the version.
         """
-        tasks: set[str] = set()
-        for number in self.numbers:
-            if not number.why_not:
-                tasks.update((number.task, number.or_task))
         return digest_of(
             {
                 "version": version_of("sentence-embedding-harness"),
                 "method": self.method.identity,
-                "weights": dict(self.identity.digests),
+                "weights": dict(self.weights),
                 "numbers": [repr(number) for number in self.numbers],
                 "faults": list(self.faults),
-                "data": self.data_digests(tasks),
+                "data": dict(self.data),
                 "options": dict(options),
             }
         )
-
-    def data_digests(self, tasks: Iterable[str]) -> dict[str, str]:
-        """The digest of the pairs of each task that is on this machine."""
-        digests = {}
-        for name in sorted(filter(None, tasks)):
-            with suppress(AssetMissing):
-                texts = self.loader.texts(self.registry.tasks[name])
-                digests[name] = texts.digests["data"]
-        return digests
 
     def verify(self, *, search: bool, most_encodings: int | None) -> Verification:
         """Measure the model, and check its numbers.
@@ -204,20 +187,22 @@ class _OpenedModel:
             most_encodings: How many encodings of a task such a search may make; None is
                 no bound.
         """
+        registry = self.resolver.registry
+        loader = TaskLoader(self.resolver.places, registry.corpora)
         with Bar(sys.stderr) as bar:
-            model = VariantScores(self.method, self.loader, bar)
-            checked_numbers = tuple(check_numbers(model, self.numbers, self.registry))
+            model = VariantScores(self.method, loader, bar)
+            checked = tuple(check_numbers(model, self.numbers, registry))
             if search:
-                explainer = Explainer(model, self.registry, most_encodings, opt.note)
-                checked_numbers = explainer.explained(checked_numbers)
-        judged_tasks = {each.number.task for each in checked_numbers if each.verdict}
+                explainer = Explainer(model, registry, most_encodings, opt.note)
+                checked = explained(checked, explainer)
+        judged_tasks = {each.number.task for each in checked if each.verdict}
         return Verification(
             model=self.name,
             method=self.method.id,
-            numbers=checked_numbers,
+            numbers=checked,
             faults=self.faults,
-            weights=str(self.identity.digests.get("weights", "")),
-            data=self.data_digests(judged_tasks),
+            weights=self.weights.get("weights", ""),
+            data={task: self.data[task] for task in sorted(judged_tasks)},
             has_card=(self.folder / CARD_FILE).is_file(),
         )
 
@@ -232,16 +217,28 @@ def _open(name: str, resolver: Resolver, card_files: Sequence[Path]) -> _OpenedM
     """
     method = own_method(resolver.method(name), resolver)
     folder = resolver.places.encoder(method.encoder.member(0))
-    numbers, faults = numbers_of_model(folder, resolver.registry, card_files)
+    stated_numbers, faults = numbers_of_model(folder, resolver.registry, card_files)
     repository = getattr(method.encoder.source, "repo", "")
+    numbers = mark_other_models(stated_numbers, (name, folder.name, repository))
+    loader = TaskLoader(resolver.places, resolver.registry.corpora)
+    tasks: set[str] = set()
+    for number in numbers:
+        if not number.why_not:
+            tasks.update({number.task, number.or_task} - {""})
+    data = {}
+    for task in sorted(tasks):
+        with suppress(AssetMissing):
+            texts = loader.texts(resolver.registry.tasks[task])
+            data[task] = texts.digests["data"]
     return _OpenedModel(
         name=name,
         method=method,
         folder=folder,
-        loader=TaskLoader(resolver.places, resolver.registry.corpora),
-        registry=resolver.registry,
-        numbers=mark_other_models(numbers, (name, folder.name, repository)),
+        resolver=resolver,
+        numbers=numbers,
         faults=faults,
+        weights=resolver.places.identify(method.encoder, folder).digests,
+        data=data,
     )
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from harness.core.arrays import Float, Float32, Int, read_only
+from harness.core.arrays import Float, Int, read_only
 from harness.core.errors import DataError, ScoreError
 from harness.core.interfaces import Encoder, EncoderConfig, Encoding, Identity, Pooling
 from harness.core.provenance import code_of, with_code
@@ -55,7 +55,7 @@ class PooledEmbeddings:
     """
 
     row: Mapping[str, int]
-    matrix: Float32[np.ndarray, "N D"]
+    matrix: Float[np.ndarray, "N D"]
     computed_moments: dict[str, tuple[Moments, float]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

@@ -17,8 +17,9 @@ from sentence_transformers.sentence_transformer.modules import Pooling
 import harness
 from harness.data.places import Places
 from harness.data.tasks.loader import TaskLoader, limited
+from harness.evaluation.search import Explainer
 from harness.evaluation.variants import VariantScores
-from harness.evaluation.verification import Explainer, check_numbers
+from harness.evaluation.verification import check_numbers, explained
 from harness.registry import load_registry
 from harness.resolve import Resolver
 from harness.results.cards import numbers_of_model
@@ -109,9 +110,8 @@ def verified(folder, cache, most=30):
         resolver.registry.parse("made.native"), TaskLoader(resolver.places, {})
     )
     checked = tuple(check_numbers(model, numbers, TASKS))
-    return Verification(
-        "made", "made.native", Explainer(model, TASKS, most).explained(checked)
-    )
+    answers = explained(checked, Explainer(model, TASKS, most))
+    return Verification("made", "made.native", answers)
 
 
 def write_model_index(result, folder):
