@@ -3,14 +3,13 @@
 from pathlib import Path
 
 import pytest
-import tiny_models
 import torch
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 from tokenizers.trainers import BpeTrainer, UnigramTrainer, WordPieceTrainer
 from transformers import BertConfig, BertModel, MistralConfig, MistralModel
 
 from harness.core.errors import DataError
-from harness.encoders.kernels.tokenizing import compared_texts, is_made_anew
+from harness.encoders.kernels.tokenizing import compared_texts
 from harness.encoders.module_writer import edit_json, write_settings
 from harness.encoders.transformer import TransformerConfig
 
@@ -92,7 +91,6 @@ def ids_of_file(folder):
 )
 def test_ids_are_those_of_the_file_whatever_the_class(kind, settings, tmp_path):
     folder = bert_with(tmp_path / "m", trained(*kind()), **settings)
-    assert is_made_anew(folder)
     assert ids_of(folder) == ids_of_file(folder)
     assert ids_of(folder, tokenizer="rebuilt") != ids_of_file(folder)
     keys = {
@@ -100,11 +98,6 @@ def test_ids_are_those_of_the_file_whatever_the_class(kind, settings, tmp_path):
         for choice in ("file", "rebuilt")
     }
     assert len(keys) == 2
-
-
-@pytest.mark.parametrize("kind", tiny_models.KINDS)
-def test_transformers_makes_the_same_of_sound_folders(kind, tmp_path):
-    assert not is_made_anew(tiny_models.make(kind, tmp_path / "m"))
 
 
 def test_two_files_that_contradict_each_other_on_case_are_refused(tmp_path):

@@ -145,7 +145,9 @@ def open_tokenizer(
         DataError: The files of the folder contradict each other.
         UsageError: The maximum length leaves no room for a word.
     """
-    tokenizer = _made_by_transformers(folder)
+    tokenizer = AutoTokenizer.from_pretrained(
+        folder, local_files_only=True, trust_remote_code=False
+    )
     file = folder / TOKENIZER_FILE
     if not rebuilt and file.is_file():
         own_tokenizer = Tokenizer.from_file(str(file))
@@ -162,22 +164,6 @@ def open_tokenizer(
         if not rebuilt:
             _add_stated_ends(folder, tokenizer)
     return CuttingTokenizer(name, tokenizer, max_length)
-
-
-def _made_by_transformers(folder: Path) -> Any:
-    """The tokenizer that transformers makes of a folder."""
-    return AutoTokenizer.from_pretrained(
-        folder, local_files_only=True, trust_remote_code=False
-    )
-
-
-def is_made_anew(folder: Path) -> bool:
-    """Whether transformers makes a tokenizer of a folder that gives other ids than its file."""
-    file = folder / TOKENIZER_FILE
-    if not file.is_file():
-        return False
-    own_tokenizer = Tokenizer.from_file(str(file))
-    return _split_differently(_made_by_transformers(folder), own_tokenizer)
 
 
 @cache
