@@ -9,30 +9,21 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
 
 from harness.cli import options as opt
-from harness.cli.verify import MostEncodings, own_method
 from harness.core.errors import UsageError
-from harness.core.metrics.similarity import CORRELATION_SCORES
-from harness.core.progress import Bar
 from harness.core.terminal import wrapped
 from harness.data.places import Places
-from harness.data.tasks.loader import TaskLoader
-from harness.evaluation.search import Explainer
-from harness.evaluation.variants import VariantScores
 from harness.registry import Registry, look_up
-from harness.report.card_check import explanation_in_words
 from harness.report.diagnosis import answer_lines, diagnosis_facts
 from harness.report.explanation import effect_facts, render_explanation
 from harness.report.next_steps import command_to_search
 from harness.report.standings import owners_in_words, standing_in_words
 from harness.resolve import Resolver
-from harness.results.cards import number_of_target
 from harness.results.explain import Explanation
 from harness.results.folder import ResultsFolder
 from harness.results.owners import owners_of, read_figures
@@ -72,7 +63,7 @@ def explain_command(
     metric: Annotated[
         str, typer.Option(help="The metric of the number (with --model).")
     ] = "spearman",
-    encodings: MostEncodings = None,
+    encodings: opt.MostEncodings = None,
     as_json: opt.Json = False,
 ) -> None:
     """Show why a published number is not reproduced.
@@ -94,7 +85,10 @@ def explain_command(
     if model is not None:
         if mine is None:
             raise UsageError("--model needs --mine NUMBER, the number to look for")
-        status = _search(
+        # Only a search opens models, with the modules that take.
+        from harness.cli.search import search
+
+        status = search(
             cell,
             mine,
             model,
@@ -142,54 +136,6 @@ def _name_owners(folder: ResultsFolder, mine: str | None, *, as_json: bool) -> N
     width = opt.terminal_width()
     for line in owners_in_words(owners, len(figures)):
         opt.say(wrapped(line, width))
-
-
-def _search(
-    task_name: str,
-    target: str,
-    model: str,
-    metric: str,
-    sources: opt.Sources,
-    *,
-    most_encodings: int | None,
-    as_json: bool,
-) -> int:
-    """Look for the choices under which a model scores a number; the exit status."""
-    look_up("score", metric, CORRELATION_SCORES)
-    places = Places.from_environment(os.environ)
-    resolver = Resolver.from_options(places, sources.encoder or [])
-    [task_name] = resolver.task_patterns([task_name])
-    task = look_up("task", task_name, resolver.registry.tasks)
-    number = number_of_target(target, metric, task_name)
-    method = own_method(resolver.method(model), resolver)
-    with Bar(sys.stderr) as bar:
-        loader = TaskLoader(resolver.places, resolver.registry.corpora)
-        explainer = Explainer(
-            VariantScores(method, loader, bar),
-            resolver.registry,
-            most_encodings,
-            opt.note,
-        )
-        [explanation] = explainer.search(task, [number])
-    is_found = explanation.measured is not None
-    if as_json:
-        facts = {
-            "method": method.id,
-            "task": task_name,
-            "target": target,
-            "choices": list(explanation.words) if is_found else None,
-            "measured": explanation.measured,
-            "tried": explanation.tried,
-            "chance": explanation.is_chance,
-        }
-        opt.say(json.dumps(facts))
-    elif is_found and not explanation.words:
-        opt.say(
-            f"{target}: the model's own settings give it ({explanation.measured:.4f})."
-        )
-    else:
-        opt.say(explanation_in_words(f"{task_name} {target}", explanation))
-    return 0 if is_found else 1
 
 
 def _list_rows(folder: ResultsFolder, place: str, as_json: bool) -> None:

@@ -211,6 +211,15 @@ Measured = Annotated[
         "harness]",
     ),
 ]
+MostEncodings = Annotated[
+    int | None,
+    typer.Option(
+        "--encodings",
+        min=1,
+        metavar="N",
+        help="Search with N encodings of a task at most.",
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 OnlyOwn = Annotated[
     bool,

@@ -46,16 +46,6 @@ from harness.transforms.pooling import NATIVE, Native
 PROGRAMS = ("sentence-embedding-harness", "torch", "transformers", "tokenizers")
 MODELS_PAGE = "README.md"  # the page of all models, in the folder of verifications
 
-MostEncodings = Annotated[
-    int | None,
-    typer.Option(
-        "--encodings",
-        min=1,
-        metavar="N",
-        help="Search with N encodings of a task at most.",
-    ),
-]
-
 Models = Annotated[
     list[str],
     typer.Argument(
@@ -80,7 +70,7 @@ def verify_command(
             "--search", help="Measure what a differing number may have meant."
         ),
     ] = False,
-    encodings: MostEncodings = None,
+    encodings: opt.MostEncodings = None,
     output: Annotated[
         Path | None,
         typer.Option(
