@@ -8,7 +8,7 @@ one size the best method.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from harness.core.hardware import base_name
 from harness.core.metrics import metric_of
@@ -22,21 +22,20 @@ from harness.report.table import (
     ShownColumn,
     ShownRow,
     ShownTable,
+    row_of,
 )
 from harness.results.differences import ITEMS_OF_SEED_0, differences_of_rows
 from harness.results.encoder_sizes import EncoderSize
 from harness.results.folder import ResultsFolder
 from harness.results.index import (
     Results,
-    TaskScore,
     Value,
     average,
-    column_value,
     encoder_of_method,
     methods_by_encoder,
 )
 from harness.results.reproduction import coverage
-from harness.results.scorings import Scoring
+from harness.results.scorings import Scoring, seven_values
 
 # The sections apart from the seven tasks, with their titles and introductions.
 SECTIONS: Mapping[Section, tuple[str, str]] = {
@@ -66,14 +65,15 @@ NOT_COMPARED = (
 )
 
 OTHER_FLOOR = "In brackets: with the other floor of narrow coordinates (docs/flows.md)."
-
-# The scores of each column by its heading; several are averaged.
-Columns = Mapping[str, Sequence[TaskScore]]
 FACTS = ("Dim.", "Rank", "Params", "ms / sentence")  # further columns of the seven
 
 
 def seven_tasks(
-    methods: Sequence[str], scoring: Scoring, folder: ResultsFolder, encoder: str = ""
+    methods: Sequence[str],
+    scoring: Scoring,
+    folder: ResultsFolder,
+    *,
+    with_ties: bool = False,
 ) -> ShownTable | None:
     """The seven tasks and their average; None where no method has any of them.
 
@@ -81,65 +81,66 @@ def seven_tasks(
         methods: The methods to choose from.
         scoring: How the tasks are scored.
         folder: The results.
-        encoder: The encoder of all methods. A row is marked as tied with the one above
-            if the stored differences of all neighbours are of the same averages.
+        with_ties: Whether a row is marked that is tied with the one above, which is done
+            if the stored differences of all neighbours are of the same averages; and
+            whether flows have their scores with the other floor.
     """
-    columns: dict[str, Sequence[TaskScore]] = {
-        label: [(task, scoring.path)] for label, task in scoring.tasks_by_label.items()
-    }
-    columns[AVERAGE] = scoring.task_scores
-    rows = _rows(columns, methods, folder.records, ordered_by=-1)
-    averages = {
-        method: values[-1].mean
-        for method, values in rows.items()
-        if values[-1].mean is not None
-    }
-    stored = folder.differences if encoder else {}
-    differences = differences_of_rows(averages, scoring, stored)
-    tied = {
-        difference.contrast.second for difference in differences if difference.is_tie
-    }
-    remark = NOT_COMPARED if encoder and len(averages) > 1 else ""
-    if differences:
-        is_of_seed_0 = any(each.by == ITEMS_OF_SEED_0 for each in differences)
-        remark = SEED_0_COMPARED if is_of_seed_0 else SEEDS_COMPARED
-    text = "SentEval text" if scoring.text == "senteval" else "raw text"
-    floors = _other_floors(rows, scoring, folder) if encoder else {}
-    if floors:
-        remark = f"{remark} {OTHER_FLOOR}"
+    results = folder.records
+    measured = {method: seven_values(results, method, scoring) for method in methods}
+    rows = _ranked(measured, by_column=-1)
+    marks, remarks = {}, []
+    if with_ties:
+        averages = {}
+        for method, values in rows.items():
+            if values[-1].mean is not None:
+                averages[method] = values[-1].mean
+        differences = differences_of_rows(averages, scoring, folder.differences)
+        tied = [each.contrast.second for each in differences if each.is_tie]
+        marks = dict.fromkeys(tied, f" {TIE_MARK}")
+        if differences:
+            is_of_seed_0 = any(each.by == ITEMS_OF_SEED_0 for each in differences)
+            remarks.append(SEED_0_COMPARED if is_of_seed_0 else SEEDS_COMPARED)
+        elif len(averages) > 1:
+            remarks.append(NOT_COMPARED)
+    texts = {}
+    for method, values in rows.items():
+        cells = [*map(str, values)]
+        floors = _other_floors(method, scoring, folder) if with_ties else {}
+        for place, other in floors.items():
+            cells[place] += f" ({other})"
+            remarks = [*dict.fromkeys([*remarks, OTHER_FLOOR])]
+        texts[method] = [*cells, *_facts(method, scoring, results)]
+    columns = [
+        ShownColumn(label, key=f"{task}/{'.'.join(scoring.path)}")
+        for label, task in scoring.tasks_by_label.items()
+    ]
+    text_form = "SentEval text" if scoring.text == "senteval" else "raw text"
     return _board(
-        scoring.id,
-        f"{scoring.correlation.capitalize()}, `{scoring.aggregation}`, {text}",
-        columns,
-        rows,
+        texts,
+        [*columns, *map(ShownColumn, (AVERAGE, *FACTS))],
         folder,
-        facts={name: _facts(name, scoring, folder.records) for name in rows},
-        tied=tied,
-        remark=remark,
-        in_brackets=floors,
+        marks=marks,
+        remark=" ".join(remarks),
+        title=f"{scoring.correlation.capitalize()}, `{scoring.aggregation}`, {text_form}",
+        key=scoring.id,
     )
 
 
 def _other_floors(
-    methods: Iterable[str], scoring: Scoring, folder: ResultsFolder
-) -> dict[str, dict[str, Value]]:
-    """The values of flows with the other floor of narrow coordinates, by method and heading.
+    method: str, scoring: Scoring, folder: ResultsFolder
+) -> dict[int, Value]:
+    """The values of a flow with the other floor of narrow coordinates, by column.
 
     Of a method that has all seven it is their average.
     """
-    tasks = scoring.tasks_by_label
-    values_of_methods = {}
-    for method in methods:
-        values: dict[str, Value] = {}
-        for heading, task in tasks.items():
-            scores = folder.floors.get((method, task, scoring.path))
-            if scores is not None:
-                values[heading] = scores.value
-        if len(values) == len(tasks):
-            values = {AVERAGE: average([*values.values()])}
-        if values:
-            values_of_methods[method] = values
-    return values_of_methods
+    values = {}
+    for column, (task, path) in enumerate(scoring.task_scores):
+        scores = folder.floors.get((method, task, path))
+        if scores is not None:
+            values[column] = scores.value
+    if len(values) == len(scoring.task_scores):
+        return {len(values): average([*values.values()])}
+    return values
 
 
 def section_board(
@@ -147,19 +148,23 @@ def section_board(
 ) -> ShownTable | None:
     """The scores of a section's tasks; None without a row."""
     title, about = SECTIONS[name]
+    results = folder.records
     legends = [about]
-    columns: dict[str, Sequence[TaskScore]] = {}
+    columns = []
+    measured: dict[str, list[Value]] = {method: [] for method in methods}
     for task in folder.registry.tasks.values():
         for column in task.columns:
             if column.section == name:
                 path = column.score or metric_of(task).main_score
-                columns[column.heading] = [(task.name, path)]
-                legends.append(_legend(column, task.name, folder.records))
+                key = f"{task.name}/{'.'.join(path)}"
+                columns.append(ShownColumn(column.heading, key=key))
+                legends.append(_legend(column, task.name, results))
+                for method, values in measured.items():
+                    values.append(results.value(method, task.name, *path))
     # The tasks of `other` are of several kinds, by none of which a method is the best.
-    ordered_by = None if name == "other" else 0
-    rows = _rows(columns, methods, folder.records, ordered_by)
+    rows = _ranked(measured, by_column=None if name == "other" else 0)
     about = " ".join(filter(None, legends))
-    return _board(name, title, columns, rows, folder, about=about)
+    return _board(rows, columns, folder, title=title, about=about, key=name)
 
 
 def _legend(column: LeaderboardColumn, task: str, results: Results) -> str:
@@ -173,100 +178,80 @@ def _legend(column: LeaderboardColumn, task: str, results: Results) -> str:
     return ""
 
 
-def _rows(
-    columns: Columns, methods: Sequence[str], results: Results, ordered_by: int | None
+def _ranked(
+    rows: Mapping[str, Sequence[Value]], by_column: int | None
 ) -> dict[str, Sequence[Value]]:
-    """The values of each method in the columns, of those that have any.
-
-    The best in the column of a number come first, those without a value there last.
-    """
-    rows: dict[str, Sequence[Value]] = {}
-    for method in methods:
-        values = [column_value(results, method, scores) for scores in columns.values()]
+    """The methods with any value, the best in a column first, those without one there last."""
+    measured = {}
+    for method, values in rows.items():
         if any(value.mean is not None for value in values):
-            rows[method] = values
-    if ordered_by is None:
-        return rows
+            measured[method] = values
+    if by_column is None:
+        return measured
 
     def order(method: str) -> float:
-        mean = rows[method][ordered_by].mean
+        mean = measured[method][by_column].mean
         return math.inf if mean is None else -mean
 
-    return {method: rows[method] for method in sorted(rows, key=order)}
+    return {method: measured[method] for method in sorted(measured, key=order)}
 
 
 def _board(
-    key: str,
-    title: str,
-    columns: Columns,
-    rows: Mapping[str, Sequence[Value]],
+    rows: Mapping[str, Sequence[object]],
+    columns: Sequence[ShownColumn],
     folder: ResultsFolder,
     *,
-    about: str = "",
-    facts: Mapping[str, Sequence[str]] | None = None,
-    tied: Collection[str] = (),
+    marks: Mapping[str, str] | None = None,
     remark: str = "",
-    in_brackets: Mapping[str, Mapping[str, Value]] | None = None,
+    **further: str,
 ) -> ShownTable | None:
     """A board of ordered rows, the largest models first, each size below its heading.
 
-    `in_brackets` has further values by method and heading.
+    Args:
+        rows: The cells of each method; a board without rows is None.
+        columns: The columns but for the first; the key of a score names its task.
+        folder: The results.
+        marks: What follows the name of a method.
+        remark: What is said below the board.
+        further: Title, introduction and key of the table.
     """
     if not rows:
         return None
     rows_by_size: dict[EncoderSize, list[ShownRow]] = {size: [] for size in EncoderSize}
-    for method, values in rows.items():
+    for method, cells in rows.items():
         mark = f" {DAGGER}" if is_transductive(method) else ""
-        if method in tied:
-            mark += f" {TIE_MARK}"
-        further_values = (in_brackets or {}).get(method, {})
-        texts = []
-        for heading, value in zip(columns, values, strict=True):
-            further = further_values.get(heading)
-            texts.append(f"{value} ({further})" if further else str(value))
-        if facts:
-            texts += facts[method]
-        cells = [ShownCell(f"`{method}`", mark=mark), *map(ShownCell, texts)]
+        name = ShownCell(f"`{method}`", mark=mark + (marks or {}).get(method, ""))
         size = folder.encoder_sizes[base_name(encoder_of_method(method))]
-        rows_by_size[size].append(ShownRow(cells, key=method))
+        rows_by_size[size].append(row_of([name, *cells], key=method))
     groups = {size: group for size, group in rows_by_size.items() if group}
     shown_rows: list[ShownRow] = []
     for size, group in groups.items():
         if len(groups) > 1:
-            shown_rows.append(ShownRow([ShownCell(size.heading)], HEADING))
+            shown_rows.append(row_of([size.heading], HEADING))
         shown_rows += group
-    headings = [ShownColumn("method", is_text=True)]
-    tasks = {}
-    for heading, [(task, path), *more] in columns.items():
-        key_of_score = "" if more else f"{task}/{'.'.join(path)}"
-        headings.append(ShownColumn(heading, key=key_of_score))
-        if not more:
-            tasks[heading] = task
-    notes = [_coverage_notes(folder.records, [*rows], tasks), remark]
+    notes = [_coverage_notes(folder.records, [*rows], columns), remark]
     return ShownTable(
-        columns=[*headings, *map(ShownColumn, FACTS if facts else ())],
+        columns=[ShownColumn("method", is_text=True), *columns],
         rows=shown_rows,
-        title=title,
-        about=about,
         notes=[note for note in notes if note],
-        key=key,
+        **further,
     )
 
 
 def _coverage_notes(
-    results: Results, methods: Sequence[str], tasks: Mapping[str, str]
+    results: Results, methods: Sequence[str], columns: Sequence[ShownColumn]
 ) -> str:
-    """The coverage of each encoder with word vectors on the tasks, by their headings."""
+    """The coverage of each encoder with word vectors on the tasks of the columns."""
     notes = []
     for encoder, encoder_methods in methods_by_encoder(methods).items():
         shares: dict[str, float] = {}
-        for heading, task in tasks.items():
+        for column in columns:
             records: list[Record] = []
             for method in encoder_methods:
-                records += results.records(method, task)
+                records += results.records(method, column.key.partition("/")[0])
             share = coverage(records)
             if share is not None:
-                shares[heading] = share
+                shares[column.heading] = share
         note = coverage_note(shares)
         if note:
             notes.append(f"`{encoder}`: {note}")

@@ -66,7 +66,10 @@ def encoder_page(encoder: str, folder: ResultsFolder) -> str:
         cell for cell in folder.records.by_cell if cell[0] in own_methods
     )
     boards = [
-        *(seven_tasks(methods, scoring, folder, encoder) for scoring in SCORINGS),
+        *(
+            seven_tasks(methods, scoring, folder, with_ties=True)
+            for scoring in SCORINGS
+        ),
         *(section_board(name, methods, folder) for name in SECTIONS),
     ]
     config = folder.registry.encoders.get(encoder.partition(":")[0])
