@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from harness.core.terminal import counted, text_table
-from harness.report.markdown import escape
+from harness.report.render import rendered
 from harness.report.sentences import signed
 from harness.report.table import markdown, table_of
 from harness.results.card_statements import CARD_FILE, MTEB_RESULTS
@@ -28,7 +28,6 @@ MODELS_HEAD = (
 )
 SHOWN_DECIMALS = 4  # shown of a stated number
 MOST_NAMES = 3  # of unchecked numbers listed with a reason
-NOT_CHECKED = "Not checked:"
 
 Facts = dict[str, Any]  # as JSON has them
 
@@ -43,29 +42,24 @@ def verification_text(verification: Verification, width: int | None = None) -> s
         verification: The checked numbers of a model.
         width: The width of the terminal, in characters; None: unlimited.
     """
-    parts = [f"{verification.model}: {_numbers_summary(verification)}"]
+    table = unchecked = where = ""
     if verification.checked:
         rows = [_number_row(number) for number in verification.checked]
-        parts.append(text_table(rows, list(VERIFICATION_HEAD), width))
-    followed_up = _followed_up(verification)
-    if followed_up:
-        parts.append("\n".join(followed_up))
+        table = text_table(rows, VERIFICATION_HEAD, width)
     reasons = _reasons_unchecked(verification)
     if reasons:
-        lines = [f"  {reason}" for reason in reasons]
-        parts.append("\n".join([NOT_CHECKED, *lines]))
-    if verification.faults:
-        parts.append("\n".join(verification.faults))
+        unchecked = "\n  ".join(["Not checked:", *reasons])
     if not verification.numbers and not verification.faults:
-        parts.append(_where_to_find_numbers(verification))
-    return "\n\n".join(parts)
-
-
-# The line of mteb's checklist for a model that verified numbers are for.
-REPRODUCED = (
-    "I reproduced results from the original paper (if applicable) on at least one benchmark, and "
-    "I am including the results in the PR description."
-)
+        where = _where_to_find_numbers(verification)
+    parts = (
+        f"{verification.model}: {_numbers_summary(verification)}",
+        table,
+        "\n".join(_followed_up(verification)),
+        unchecked,
+        "\n".join(verification.faults),
+        where,
+    )
+    return "\n\n".join(filter(None, parts))
 
 
 def verification_markdown(
@@ -78,46 +72,25 @@ def verification_markdown(
         versions: The versions of the programs that measured, by name.
         date: The day, as in 2026-11-28.
     """
-    summary = _numbers_summary(verification)
-    parts = [f"### {escape(verification.model)}", f"{summary[0].upper()}{summary[1:]}."]
-    if verification.checked:
-        head = [name.capitalize() for name in VERIFICATION_HEAD]
-        rows = []
-        for number in verification.checked:
-            rows.append(_number_row(number))
-        parts.append(markdown(table_of(head, rows, texts=2)))
-    parts += [escape(sentence) for sentence in _followed_up(verification)]
-    reasons = _reasons_unchecked(verification)
-    if reasons:
-        lines = [f"* {escape(reason)}" for reason in reasons]
-        parts.append("\n".join([NOT_CHECKED, "", *lines]))
-    programs = ", ".join(f"{name} {version}" for name, version in versions.items())
-    parts.append(
-        f"Measured on {date} with `harness verify`, under the model's own modules and prompts "
-        f"({programs}). `exact` means equal to the printed digits or within 0.005 points, `match` "
-        "within 0.05, `close` within 0.5."
-    )
-    if verification.weights:
-        lines = [f"* weights: sha256 `{verification.weights}`"]
-        for task, digest in verification.data.items():
-            lines.append(f"* pairs of {task}: sha256 `{digest}`")
-        for name, revision in _revisions(verification).items():
-            lines.append(f"* {escape(name)} of the numbers: revision `{revision}`")
-        parts.append("\n".join(lines))
-    box = "x" if any(number.holds for number in verification.checked) else " "
-    parts.append(f"- [{box}] {REPRODUCED}")
-    return "\n\n".join(parts) + "\n"
-
-
-def _revisions(verification: Verification) -> dict[str, str]:
-    """The revisions of data sets that checked numbers state, by the data set's name."""
-    revisions = {}
+    revisions = {}  # of data sets, as checked numbers state them
     for checked in verification.checked:
         statement = checked.number.statement
         if statement.revision:
             name = statement.data_set or statement.data_set_id
             revisions[name] = statement.revision
-    return revisions
+    return rendered(
+        "verification.md",
+        verification=verification,
+        summary=_numbers_summary(verification),
+        head=[name.capitalize() for name in VERIFICATION_HEAD],
+        rows=[_number_row(number) for number in verification.checked],
+        followed_up=_followed_up(verification),
+        reasons=_reasons_unchecked(verification),
+        versions=versions,
+        date=date,
+        revisions=revisions,
+        holds=any(number.holds for number in verification.checked),
+    )
 
 
 def _numbers_summary(verification: Verification) -> str:
@@ -248,51 +221,36 @@ def verification_facts(verification: Verification) -> Facts:
     }
 
 
+STATED_FACTS = ("data_set", "data_set_id", "config", "split", "revision", "metric")
+
+
 def _number_facts(checked: CheckedNumber) -> Facts:
     """A number as JSON: the stated and the measured number, the verdict or why there is none."""
-    number = checked.number
-    statement = number.statement
-    difference = verdict = None
-    if checked.verdict is not None:
-        difference = checked.verdict.difference
-        verdict = str(checked.verdict.state)
+    number, verdict, found = checked.number, checked.verdict, checked.explanation
+    value = number.statement.value
+    if value is not None:  # a number keeps the digits that the card writes
+        value = getattr(value, "text", None) or str(value)
+    explanation = None
+    if found is not None:
+        explanation = {
+            "choices": list(found.words),
+            "measured": found.measured,
+            "tried": found.tried,
+            "chance": found.is_chance,
+            "reason": found.reason,
+        }
     return {
-        "data_set": statement.data_set,
-        "data_set_id": statement.data_set_id,
-        "config": statement.config,
-        "split": statement.split,
-        "revision": statement.revision,
-        "metric": statement.metric,
-        "value": _stated_value(statement.value),
-        "source": statement.source,
+        **{name: getattr(number.statement, name) for name in STATED_FACTS},
+        "value": value,
+        "source": number.statement.source,
         "task": number.task,
         "score": number.score if number.task else "",
         "stated": float(checked.reading) if checked.reading else None,
         "measured": checked.measured,
-        "difference": difference,
-        "verdict": verdict,
+        "difference": verdict and verdict.difference,
+        "verdict": verdict and str(verdict.state),
         "why_not": checked.why_not,
-        "explanation": _explanation_facts(checked.explanation),
-    }
-
-
-def _stated_value(value: object) -> str | None:
-    """A value as the card writes it: a number keeps its digits."""
-    if value is None:
-        return None
-    digits = getattr(value, "text", None)
-    return digits or str(value)
-
-
-def _explanation_facts(explanation: FoundChoices | None) -> Facts | None:
-    if explanation is None:
-        return None
-    return {
-        "choices": list(explanation.words),
-        "measured": explanation.measured,
-        "tried": explanation.tried,
-        "chance": explanation.is_chance,
-        "reason": explanation.reason,
+        "explanation": explanation,
     }
 
 
@@ -302,34 +260,22 @@ def _explanation_facts(explanation: FoundChoices | None) -> Facts | None:
 def models_page(models: Sequence[Facts]) -> str:
     """The page of many models: by the share of their checked numbers that hold, the best first.
 
+    Of models with the same share, those with most checked numbers come first; a model
+    without a checked number comes last.
+
     Args:
         models: The facts of each verification, as `verification_facts` makes them.
     """
     rows = []
-    for facts in sorted(models, key=_model_order):
+    for facts in models:
+        checked, hold = facts["checked"], facts["hold"]
         reasons = Counter(
             number["why_not"] for number in facts["numbers"] if number["why_not"]
         )
-        most_common_reason = max(reasons, key=reasons.__getitem__, default="")
-        rows.append(
-            [
-                facts["model"],
-                str(len(facts["numbers"])),
-                str(facts["checked"]),
-                str(facts["hold"]),
-                str(facts["checked"] - facts["hold"]),
-                most_common_reason,
-            ]
-        )
-    table = markdown(table_of(MODELS_HEAD, rows))
+        [(reason, _)] = reasons.most_common(1) or [("", 0)]
+        share = hold / checked if checked else -1.0
+        numbers = [len(facts["numbers"]), checked, hold, checked - hold]
+        order = (-share, -checked, facts["model"])
+        rows.append((order, [facts["model"], *numbers, reason]))
+    table = markdown(table_of(MODELS_HEAD, [row for _, row in sorted(rows)]))
     return f"# Models by how many of their numbers hold\n\n{table}\n"
-
-
-def _model_order(facts: Facts) -> tuple[float, int, str]:
-    """Sorts models: by the share that holds, then by how many were checked, then by name.
-
-    A model without a checked number comes last.
-    """
-    checked = facts["checked"]
-    share = facts["hold"] / checked if checked else -1.0
-    return (-share, -checked, facts["model"])
