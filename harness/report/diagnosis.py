@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from harness.core.interfaces import Trained
@@ -51,78 +50,74 @@ def answer_lines(
             where the weights are not at hand.
         verbose: Whether everything is shown.
     """
+    verdict = _verdict(diagnosis)
+    suggestions = list(diagnosis.suggestions)
+    if verbose:
+        suggestions += diagnosis.further_suggestions
+    explanations = []
+    for number, suggestion in enumerate(suggestions, start=1):
+        title = f"{number}. {_title(suggestion, diagnosis)} [{suggestion.certainty}]"
+        details = _details(suggestion, causes, registry)
+        if verbose:
+            details += _sources(suggestion)
+        parts = [_wrapped(title, "", ANSWER_INDENT)]
+        for detail in details:
+            parts.append(_wrapped(detail, ANSWER_INDENT * 2, ANSWER_INDENT * 3))
+        explanations.append(parts)
+    note = f"note: {' '.join(diagnosis.notes)}" if diagnosis.notes else ""
     numbers = textwrap.wrap(
         _numbers_in_words(diagnosis.numbers),
         ANSWER_WIDTH,
         subsequent_indent=ANSWER_INDENT,
     )
-    note = f"note: {' '.join(diagnosis.notes)}" if diagnosis.notes else ""
-    verdict = _verdict(diagnosis)
-    suggestions = list(diagnosis.suggestions)
-    if verbose:
-        suggestions += diagnosis.further_suggestions
-    explanations = [
-        _explanation(number, suggestion, diagnosis, causes, registry, verbose=verbose)
-        for number, suggestion in enumerate(suggestions, start=1)
-    ]
-    explanation_lines: list[str] = []
-    for explanation in explanations:
-        explanation_lines += explanation.lines
-    search_lines: list[str] = []
+    closing = []
     if search and not diagnosis.nothing_is_wrong:
         hint = f"The weights are here; measured for sure: {search}"
-        search_lines = _wrapped(hint, "", ANSWER_INDENT)
-
+        closing = _wrapped(hint, "", ANSWER_INDENT)
     if verbose:
-        note_lines = textwrap.wrap(note, ANSWER_WIDTH)
-        return [*numbers, *note_lines, *verdict, *explanation_lines, *search_lines]
+        notes = textwrap.wrap(note, ANSWER_WIDTH)
+        all_lines = _lines([part for parts in explanations for part in parts])
+        return [*numbers, *notes, *verdict, *all_lines, *closing]
 
-    closing = [*search_lines, "--verbose has all notes, explanations and sources."]
+    closing.append("--verbose has all notes, explanations and sources.")
     lines_left = ANSWER_LINES - len(numbers) - len(verdict) - len(closing)
     # All lines of the explanations are shown if they fit; a note has a line in any case.
-    note_lines = _first_lines(note, max(1, lines_left - len(explanation_lines)))
-    fitting_lines = _fitting_lines(explanations, lines_left - len(note_lines))
-    return [*numbers, *note_lines, *verdict, *fitting_lines, *closing]
+    explanation_lines = sum(len(_lines(parts)) for parts in explanations)
+    notes = textwrap.wrap(
+        note,
+        ANSWER_WIDTH,
+        max_lines=max(1, lines_left - explanation_lines),
+        placeholder=" ...",
+    )
+    fitting = _fitting_lines(explanations, lines_left - len(notes))
+    return [*numbers, *notes, *verdict, *fitting, *closing]
 
 
-@dataclass(frozen=True)
-class _Explanation:
-    """The lines of one explanation: its title, then its details, each a few lines."""
-
-    title: Sequence[str]
-    details: Sequence[Sequence[str]]
-
-    @property
-    def lines(self) -> list[str]:
-        """All of its lines."""
-        lines = list(self.title)
-        for detail in self.details:
-            lines += detail
-        return lines
-
-    @property
-    def short_lines(self) -> list[str]:
-        """Its title and its first detail, which says what makes the number."""
-        return _Explanation(self.title, self.details[:1]).lines
+# The lines of one explanation: of its title, then of each detail, the first of which says
+# what makes the number.
+Parts = Sequence[Sequence[str]]
 
 
-def _fitting_lines(explanations: Sequence[_Explanation], lines_left: int) -> list[str]:
+def _fitting_lines(explanations: Sequence[Parts], lines_left: int) -> list[str]:
     """The explanations that fit; the first that does not is shortened, and the last shown.
 
-    It is shortened to its title and what makes the number, or to its title.
+    It is shortened to its title and its first detail, or to its title.
     """
-    lines: list[str] = []
-    for explanation in explanations:
-        available = lines_left - len(lines)
-        if len(explanation.lines) <= available:
-            lines += explanation.lines
-            continue
-        if len(explanation.short_lines) <= available:
-            lines += explanation.short_lines
-        elif len(explanation.title) <= available:
-            lines += explanation.title
-        break
-    return lines
+    shown: list[str] = []
+    for parts in explanations:
+        forms = [_lines(parts), _lines(parts[:2]), _lines(parts[:1])]
+        available = lines_left - len(shown)
+        fitting = [form for form in forms if len(form) <= available]
+        if fitting:
+            shown += fitting[0]
+        if len(fitting) < len(forms):
+            break
+    return shown
+
+
+def _lines(parts: Parts) -> list[str]:
+    """The lines of all parts."""
+    return [line for part in parts for line in part]
 
 
 def _numbers_in_words(numbers: Sequence[ReportedNumber]) -> str:
@@ -141,34 +136,28 @@ def _numbers_in_words(numbers: Sequence[ReportedNumber]) -> str:
     return f"{row}, yours for the published: {', '.join(comparisons)}"
 
 
-def _first_lines(note: str, count: int) -> list[str]:
-    """The beginning of a note in so many lines; none of an empty note."""
-    return textwrap.wrap(note, ANSWER_WIDTH, max_lines=count, placeholder=" ...")
-
-
 def _verdict(diagnosis: Diagnosis) -> list[str]:
-    """The columns that are not known, and what holds of the difference as a whole."""
+    """The columns that are not known, and what holds of the difference as a whole.
+
+    Where the explanations say it there is no line.
+    """
+    lines = []
     if diagnosis.unknown_columns:
         columns = ", ".join(diagnosis.unknown_columns)
-        return [f"The row has no column {columns}.", *_verdict_on_numbers(diagnosis)]
-    return _verdict_on_numbers(diagnosis)
-
-
-def _verdict_on_numbers(diagnosis: Diagnosis) -> list[str]:
-    """What holds of the difference as a whole; nothing where the explanations say it."""
+        lines.append(f"The row has no column {columns}.")
     if diagnosis.is_rounding:
-        return ["Most likely nothing is wrong: rounding, or another processor."]
-    if diagnosis.distant_spread is not None:
-        return [_distance_in_words(diagnosis.numbers, diagnosis.distant_spread)]
-    if diagnosis.nothing_is_wrong:
-        return ["Most likely nothing is wrong:"]
-    if diagnosis.is_unknown and diagnosis.notes:
-        return ["Beyond the note, nothing that is known here explains it."]
-    if diagnosis.is_unknown:
-        return ["Nothing that is known here explains it."]
-    if all(suggestion.certainty == "possible" for suggestion in diagnosis.suggestions):
-        return ["Nothing explains it for sure; what it may be:"]
-    return []
+        lines.append("Most likely nothing is wrong: rounding, or another processor.")
+    elif diagnosis.distant_spread is not None:
+        lines.append(_distance_in_words(diagnosis.numbers, diagnosis.distant_spread))
+    elif diagnosis.nothing_is_wrong:
+        lines.append("Most likely nothing is wrong:")
+    elif diagnosis.is_unknown and diagnosis.notes:
+        lines.append("Beyond the note, nothing that is known here explains it.")
+    elif diagnosis.is_unknown:
+        lines.append("Nothing that is known here explains it.")
+    elif all(each.certainty == "possible" for each in diagnosis.suggestions):
+        lines.append("Nothing explains it for sure; what it may be:")
+    return lines
 
 
 def _distance_in_words(numbers: Sequence[ReportedNumber], spread: SeedSpread) -> str:
@@ -189,28 +178,6 @@ def _number_of_spread(
     column = spread.cell.column.id
     [number] = [number for number in numbers if number.cell.column.id == column]
     return number
-
-
-def _explanation(
-    number: int,
-    suggestion: Suggestion,
-    diagnosis: Diagnosis,
-    causes: Causes,
-    registry: Registry,
-    *,
-    verbose: bool,
-) -> _Explanation:
-    """One explanation: what it is and how sure, what makes the number, how to check it."""
-    title = f"{number}. {_title(suggestion, diagnosis)} [{suggestion.certainty}]"
-    details = [*_change(suggestion, causes), *_check(suggestion, registry)]
-    if verbose:
-        details += _source(suggestion)
-    return _Explanation(
-        title=_wrapped(title, "", ANSWER_INDENT),
-        details=[
-            _wrapped(detail, ANSWER_INDENT * 2, ANSWER_INDENT * 3) for detail in details
-        ],
-    )
 
 
 def _wrapped(text: str, indent: str, further_indent: str) -> list[str]:
@@ -305,41 +272,41 @@ def _spread_in_words(spread: SeedSpread, numbers: Sequence[ReportedNumber]) -> s
     )
 
 
-def _change(suggestion: Suggestion, causes: Causes) -> Iterator[str]:
-    """The line of another program that makes the number."""
-    if suggestion.cause is not None:
-        yield f"change: {suggestion.cause.change}"
-    for name, value in suggestion.changes.items():
-        line = causes.line(name, value)
-        if line:
-            yield f"made by: {line}"
-            return
-
-
-def _check(suggestion: Suggestion, registry: Registry) -> Iterator[str]:
-    """A command, or a look, that shows whether the explanation holds."""
-    if suggestion.cause is not None:
-        yield f"check: {suggestion.cause.check}"
-    elif suggestion.spread is not None:
-        method = compose_method(suggestion.spread.cell.method, registry)
+def _details(suggestion: Suggestion, causes: Causes, registry: Registry) -> list[str]:
+    """What makes the number, and a command or a look that shows whether it does."""
+    cause, spread, cell = suggestion.cause, suggestion.spread, suggestion.printed_cell
+    details = []
+    if cause is not None:
+        details.append(f"change: {cause.change}")
+    lines = [causes.line(name, value) for name, value in suggestion.changes.items()]
+    details += [f"made by: {line}" for line in lines if line][:1]
+    if cause is not None:
+        details.append(f"check: {cause.check}")
+    elif spread is not None:
+        method = compose_method(spread.cell.method, registry)
         source = method.encoder.source if method is not None else None
         if isinstance(source, Trained):
-            yield f"check: harness train family {source.family}"
+            details.append(f"check: harness train family {source.family}")
         else:
-            yield "check: train with five seeds, and report mean and standard deviation"
-    elif suggestion.printed_cell is not None and suggestion.printed_cell.method:
-        yield f"check: {command_to_measure(suggestion.printed_cell, registry)}"
+            details.append(
+                "check: train with five seeds, and report mean and standard deviation"
+            )
+    elif cell is not None and cell.method:
+        details.append(f"check: {command_to_measure(cell, registry)}")
+    return details
 
 
-def _source(suggestion: Suggestion) -> Iterator[str]:
-    """The table or the public thread that the explanation rests on."""
+def _sources(suggestion: Suggestion) -> list[str]:
+    """The table and the public thread that the explanation rests on."""
+    sources = []
     if suggestion.cause is not None:
-        yield f"source: {suggestion.cause.source}"
+        sources.append(f"source: {suggestion.cause.source}")
     cell = suggestion.printed_cell
     if cell is None and suggestion.spread is not None:
         cell = suggestion.spread.cell
     if cell is not None:
-        yield f"source: {cell.place} ({cell.source})"
+        sources.append(f"source: {cell.place} ({cell.source})")
+    return sources
 
 
 def diagnosis_facts(
@@ -349,7 +316,6 @@ def diagnosis_facts(
     explanations = []
     for suggestion in (*diagnosis.suggestions, *diagnosis.further_suggestions):
         cell = suggestion.printed_cell
-        details = [*_change(suggestion, causes), *_check(suggestion, registry)]
         explanations.append(
             {
                 "about": list(suggestion.about),
@@ -357,8 +323,8 @@ def diagnosis_facts(
                 "explanation": _title(suggestion, diagnosis),
                 "leaves": suggestion.unexplained,
                 "printed": None if cell is None else cell.id,
-                "details": details,
-                "sources": [*_source(suggestion)],
+                "details": _details(suggestion, causes, registry),
+                "sources": _sources(suggestion),
             }
         )
     return {
