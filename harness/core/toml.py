@@ -121,6 +121,8 @@ def _with_names_of_fields(
     Raises DataError for a key that is no field, by its `place`. Content of another form
     than the type's stays as it is; msgspec refuses it.
     """
+    if not isinstance(content, dict | list):
+        return content
     if get_origin(kind) is UnionType:  # `X | None`
         kind = get_args(kind)[0]
     if isinstance(content, list) and get_args(kind):

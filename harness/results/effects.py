@@ -236,7 +236,7 @@ class Step:
 
 
 def measured_effects(
-    protocol: Protocol, scores: Scores, registry: Registry, traps: Sequence[Trap]
+    protocol: Protocol, scores: Scores, registry: Registry, traps: Sequence[Trap] = ()
 ) -> list[Effect]:
     """Every change of one choice whose effect was measured.
 

@@ -359,7 +359,7 @@ class ResultsFolder:
         if protocol is None:
             return ()
         scores = measured_scores(self.records, self.registry, protocol)
-        return measured_effects(protocol, scores, self.registry, self.traps)
+        return measured_effects(protocol, scores, self.registry)
 
     @cached_property
     def published_numbers(self) -> Mapping[str, PublishedCell]:

@@ -288,7 +288,7 @@ class Table:
 
     def _deviations(self, row: Row) -> TextByName:
         """The printed standard deviations of a row, which may be a row of their own."""
-        for candidate in self.rows:
+        for candidate in self.rows if row.sd_row else ():
             if candidate.id == row.sd_row:
                 return candidate.values
         return row.sd
