@@ -30,6 +30,7 @@ from harness.core.toml import READING_ERRORS, read_typed
 from harness.encoders.native import NativeConfig, PromptedConfig
 from harness.registry import Registry, load_registry
 from harness.results.layout import PAPERS, QUESTIONS
+from harness.results.mteb_files import scores_of_subsets
 from harness.results.published import Table
 from harness.results.published_tables import load_tables
 
@@ -257,32 +258,23 @@ def _score(where: str, result: Mapping[str, Any], revision: str, metric: str) ->
         raise DataError(
             f"{where}: wanted data of revision {revision}, found {found_revision}"
         )
-    scores = _test_scores(result)
-    name = f"cosine_{metric}"
-    score = scores.get(name)
+    rows = [row for row in scores_of_subsets(result) if row.split == "test"]
+    if len(rows) != 1:
+        raise DataError(f"{where}: wanted one subset of test, found {len(rows)}")
+    [row] = rows
+    score = row.cosine(metric)
     if not isinstance(score, Decimal) or abs(score) > 1:
-        raise DataError(f"{where}: wanted {name} as a fraction, found {score!r}")
-    spearman = scores.get("cosine_spearman")
-    main_score = scores.get("main_score", spearman)
+        raise DataError(
+            f"{where}: wanted cosine_{metric} as a fraction, found {score!r}"
+        )
+    spearman = row.cosine("spearman")
+    main_score = row.metrics.get("main_score", spearman)
     if main_score != spearman:
         raise DataError(
             f"{where}: wanted Spearman's correlation of cosines as the main score ({spearman}), "
             f"found {main_score}; its similarity is another"
         )
     return f"{score:f}"
-
-
-def _test_scores(result: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The scores of the test split by their names in mteb; none if it has several subsets."""
-    splits = result.get("scores", result)  # mteb's first files have the splits on top
-    test = splits.get("test") if isinstance(splits, dict) else None
-    if isinstance(test, list):
-        subset = test[0] if len(test) == 1 else None
-        return subset if isinstance(subset, dict) else {}
-    cosines = test.get("cos_sim") if isinstance(test, dict) else None
-    if not isinstance(cosines, dict):
-        return {}
-    return {f"cosine_{name}": score for name, score in cosines.items()}
 
 
 def _release(version: str) -> tuple[int, ...]:

@@ -18,6 +18,7 @@ from typing import Any
 from harness.core.errors import DataError
 from harness.core.files import require_no_pointer
 from harness.core.json_text import parse_json
+from harness.results.mteb_files import scores_of_subsets
 
 CARD_FILE = "README.md"
 EVAL_RESULTS_FOLDER = ".eval_results"
@@ -25,8 +26,6 @@ EVAL_RESULTS_FOLDER = ".eval_results"
 RESULT_FOLDERS = ("results", "mteb_results", "mteb", "evaluation/mteb")
 # The file of mteb with the arguments of `encode` of each run, a line for each.
 RUN_SETTINGS = "run_settings.jsonl"
-# Keys of a subset in these files that are no metrics.
-NOT_METRICS = ("hf_subset", "languages", "scores_per_experiment")
 MTEB_RESULTS = "https://github.com/embeddings-benchmark/results"
 
 # The largest card or result file that is read; the hub's have a few megabytes at most.
@@ -266,30 +265,21 @@ def _statements_of_result_file(path: Path, text: str) -> Iterator[Statement]:
     task_name = content.get("task_name") or content.get("mteb_dataset_name")
     if not task_name:
         return
-    # The first versions of mteb wrote the splits next to the other keys.
-    scores_by_split = content
     if "scores" in content:
-        scores_by_split = content["scores"]
-        _require_scores(path, scores_by_split)
+        _require_scores(path, content["scores"])
     run_settings = _run_settings(path.with_name(RUN_SETTINGS))
-    for split, subsets in scores_by_split.items():
-        # The first versions wrote a split without a list, as one subset.
-        subset_list = subsets if isinstance(subsets, list) else [subsets]
-        for subset in subset_list:
-            if not isinstance(subset, dict):
-                continue
-            config = str(subset.get("hf_subset") or "")
-            for metric, value in _metrics_of_subset(subset):
-                yield Statement(
-                    value=_number_or_text(value),
-                    metric=metric,
-                    data_set=str(task_name),
-                    config=config,
-                    split=split,
-                    revision=str(content.get("dataset_revision") or ""),
-                    source=path.name,
-                    settings=run_settings.get((task_name, split, config), ()),
-                )
+    for scores in scores_of_subsets(content):
+        for metric, value in scores.metrics.items():
+            yield Statement(
+                value=_number_or_text(value),
+                metric=metric,
+                data_set=str(task_name),
+                config=scores.subset,
+                split=scores.split,
+                revision=str(content.get("dataset_revision") or ""),
+                source=path.name,
+                settings=run_settings.get((task_name, scores.split, scores.subset), ()),
+            )
 
 
 def _run_settings(path: Path) -> Mapping[tuple[str, str, str], tuple[Any, ...]]:
@@ -321,34 +311,15 @@ def _run_settings(path: Path) -> Mapping[tuple[str, str, str], tuple[Any, ...]]:
 def _require_scores(path: Path, scores_by_split: Any) -> None:
     """Refuse `scores` other than a list of subsets for each split."""
     is_whole = isinstance(scores_by_split, dict) and bool(scores_by_split)
-    if is_whole:
-        is_whole = all(map(_is_list_of_subsets, scores_by_split.values()))
+    for subsets in scores_by_split.values() if is_whole else ():
+        is_list = isinstance(subsets, list) and bool(subsets)
+        if not is_list or not all(isinstance(subset, dict) for subset in subsets):
+            is_whole = False
     if not is_whole:
         raise DataError(
             f"{path}: wanted a list of subsets for each split in `scores`, found "
             f"{scores_by_split!r:.60}; write the file again"
         )
-
-
-def _is_list_of_subsets(value: Any) -> bool:
-    is_list = isinstance(value, list) and bool(value)
-    return is_list and all(isinstance(subset, dict) for subset in value)
-
-
-def _metrics_of_subset(subset: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """The name and value of every metric of a subset, a value that is no number included.
-
-    The first versions of mteb wrote `{"cos_sim": {"spearman": 0.75}}`, later ones
-    `{"cosine_spearman": 0.75}`. Version 1.12 wrote `spearman` with its p: `[0.75, 0.0]`.
-    """
-    for name, value in subset.items():
-        if isinstance(value, list) and len(value) == 2:
-            value = value[0]
-        if isinstance(value, dict):
-            for correlation, score in value.items():
-                yield f"{name}_{correlation}", score
-        elif name not in NOT_METRICS and "time" not in name:
-            yield name, value
 
 
 class PrintedNumber(float):

@@ -12,9 +12,10 @@ import subprocess
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from harness.core.errors import UsageError
+from harness.results.mteb_files import scores_of_subsets
 
 RESULT_FILES = ("results/*STS*.json", "results/*SICK-R*.json")
 SPLIT_NAMES = ("train", "dev", "validation", "test")
@@ -183,20 +184,28 @@ def _git(repository: Path, *arguments: str, request: bytes = b"") -> bytes:
 def _scores_of(version: _FileVersion, content: Mapping[str, Any]) -> list[StoredScore]:
     """The scores of a file: those of mteb since 1.11, and those before."""
     _, model, _, file = version.path.split("/")
-    rows = list(_correlations(content))
+    rows = []
+    for scores in scores_of_subsets(content):
+        spearman = scores.cosine("spearman")
+        if spearman is None:
+            spearman = scores.metrics.get("main_score")
+        if scores.split in SPLIT_NAMES and isinstance(spearman, int | float):
+            pearson = scores.cosine("pearson")
+            is_number = isinstance(pearson, int | float)
+            rows.append((scores, spearman, pearson if is_number else None))
     # Some files have points, most have fractions; none mixes the two.
-    is_in_points = any(abs(row.spearman) > 1 for row in rows)
+    is_in_points = any(abs(spearman) > 1 for _, spearman, _ in rows)
     unit = 1.0 if is_in_points else 100.0
     return [
         StoredScore(
             cell=ScoredSubset(
                 model=model,
                 task=file.removesuffix(".json"),
-                split=row.split,
-                subset=row.subset,
+                split=scores.split,
+                subset=scores.subset or "default",
             ),
-            points=unit * row.spearman,
-            pearson=None if row.pearson is None else unit * row.pearson,
+            points=unit * spearman,
+            pearson=None if pearson is None else unit * pearson,
             path=version.path,
             since=version.since,
             since_date=version.since_date,
@@ -207,47 +216,5 @@ def _scores_of(version: _FileVersion, content: Mapping[str, Any]) -> list[Stored
                 content.get("task_name") or content.get("mteb_dataset_name") or ""
             ),
         )
-        for row in rows
+        for scores, spearman, pearson in rows
     ]
-
-
-class _FileRow(NamedTuple):
-    """The correlations of the cosines in one split and subset, as a file has them."""
-
-    split: str
-    subset: str
-    spearman: float
-    pearson: float | None
-
-
-def _correlations(content: Mapping[str, Any]) -> Iterator[_FileRow]:
-    """The rows of a file."""
-    for split, part in content.get("scores", content).items():
-        if split not in SPLIT_NAMES:
-            continue
-        if isinstance(part, list):
-            for row in part:
-                spearman = _number(row, "cosine_spearman", "spearman", "main_score")
-                pearson = _number(row, "cosine_pearson", "pearson")
-                if spearman is not None:
-                    subset = row.get("hf_subset", "default")
-                    yield _FileRow(split, subset, spearman, pearson)
-        elif isinstance(part, dict):
-            subsets = {"default": part} if "cos_sim" in part else part
-            for subset, row in subsets.items():
-                if isinstance(row, dict) and isinstance(row.get("cos_sim"), dict):
-                    spearman = _number(row["cos_sim"], "spearman")
-                    pearson = _number(row["cos_sim"], "pearson")
-                    if spearman is not None:
-                        yield _FileRow(split, subset, spearman, pearson)
-
-
-def _number(row: Mapping[str, Any], *names: str) -> float | None:
-    """The first of these values that is a number; mteb 1.12 wrote some with a p-value."""
-    for name in names:
-        value = row.get(name)
-        if isinstance(value, list) and value:
-            value = value[0]
-        if isinstance(value, int | float):
-            return float(value)
-    return None

@@ -114,7 +114,7 @@ WRONG = {
     ),
     "two subsets": (
         '{"dataset_revision": "4d", "scores": {"test": [{"cosine_spearman": 0.5}, {}]}}',
-        "wanted cosine_spearman as a fraction, found None",
+        "wanted one subset of test, found 2",
     ),
     "cut off": ('{"scores": ', "wanted a result file of mteb"),
 }

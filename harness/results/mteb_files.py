@@ -1,0 +1,70 @@
+"""The scores in a result file of mteb, whichever version wrote it.
+
+Since 1.11 a file has `scores`: for each split a list of subsets, each with its metrics by
+name. Before, the splits were next to the other keys, a metric was a pair of names
+(`{"cos_sim": {"spearman": 0.75}}`), and a split was one subset or several by their
+names. Version 1.12 wrote correlations with their p: `[0.75, 0.0]`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+# Keys of a subset that are no metrics, with those of times.
+NOT_METRICS = ("hf_subset", "languages", "scores_per_experiment")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SubsetScores:
+    """The scores of one subset in one split.
+
+    Attributes:
+        split: The split.
+        subset: The subset; empty where the file does not name it.
+        metrics: The values by the names of their metrics, values that are no numbers
+            included.
+    """
+
+    split: str
+    subset: str
+    metrics: Mapping[str, Any]
+
+    def cosine(self, correlation: str) -> Any:
+        """The correlation of the cosines with gold, `spearman` or `pearson`; None without one."""
+        names = (f"cosine_{correlation}", f"cos_sim_{correlation}", correlation)
+        for name in names:
+            if self.metrics.get(name) is not None:
+                return self.metrics[name]
+        return None
+
+
+def scores_of_subsets(content: Mapping[str, Any]) -> Iterator[SubsetScores]:
+    """The scores of every subset in the content of a result file; malformed ones are left out."""
+    for split, part in content.get("scores", content).items():
+        subsets: list[tuple[str, Any]] = []
+        if isinstance(part, list):
+            for row in part:
+                subset = row.get("hf_subset") if isinstance(row, dict) else None
+                subsets.append((str(subset or ""), row))
+        elif isinstance(part, dict):
+            for subset, row in part.items():
+                if isinstance(row, dict) and "cos_sim" in row:
+                    subsets.append((subset, row))
+            subsets = subsets or [("", part)]
+        for subset, row in subsets:
+            if isinstance(row, dict):
+                metrics = dict(_metrics(row))
+                yield SubsetScores(split=split, subset=subset, metrics=metrics)
+
+
+def _metrics(row: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """The name and value of every metric of a subset."""
+    for name, value in row.items():
+        if isinstance(value, dict):
+            for correlation, score in value.items():
+                yield f"{name}_{correlation}", score
+        elif name not in NOT_METRICS and "time" not in name:
+            is_with_p = isinstance(value, list) and len(value) == 2
+            yield name, value[0] if is_with_p else value
