@@ -27,6 +27,7 @@ WEIGHTS_SUFFIXES = frozenset(
     {".bin", ".gguf", ".h5", ".msgpack", ".onnx", ".ot", ".pt", ".pth", ".safetensors"}
 )
 MODULES_FILE = "modules.json"  # of sentence-transformers
+SENTENCE_FILES = "sentence_*_config.json"  # of its transformers, named after their kind
 TRAINING_FILE = "training.json"  # of `harness train`: how a checkpoint was made
 
 FETCH_AGAIN = "fetch the whole checkpoint"
@@ -56,51 +57,46 @@ def read_settings(path: Path) -> dict[str, Any]:
 def sentence_settings_file(folder: Path) -> Path:
     """The file in which sentence-transformers keeps a transformer's settings.
 
-    It is named after a kind of transformer, and one without settings is passed over;
-    `sentence_bert_config.json` where the folder has none.
+    One without settings is passed over; `sentence_bert_config.json` where there is none.
     """
-    for path in sorted(folder.glob("sentence_*_config.json")):
+    for path in sorted(folder.glob(SENTENCE_FILES)):
         if read_settings(path):
             return path
     return folder / "sentence_bert_config.json"
 
 
-LOADING_ARGUMENTS = (
-    "model_args",
-    "model_kwargs",
-    "tokenizer_args",
-    "processor_kwargs",
-    "config_args",
-    "config_kwargs",
-    "tokenizer_name_or_path",
-)
 OWN_CODE = (
     "the model's own code is not run, and transformers' code of the same type may give other "
     "vectors; remove the setting to read the model with that"
 )
-# What is refused where it has a value: the pattern of a file, the name of a setting, and
-# what the user can do.
-NOT_APPLIED = (
+# What is refused where it has a value: the pattern of a file, names of settings, and what
+# the user can do.
+NOT_APPLIED: tuple[tuple[str, tuple[str, ...], str], ...] = (
     (
         CONFIG_FILE,
-        "quantization_config",
+        ("quantization_config",),
         "quantised weights are not read; take the model in float32, bfloat16 or float16",
     ),
     (
         CONFIG_FILE,
-        "transformers_weights",
+        ("transformers_weights",),
         "weights are read from model.safetensors or its shards; rename the file, and remove the "
         "setting",
     ),
-    (CONFIG_FILE, "auto_map", OWN_CODE),
-    ("tokenizer_config.json", "auto_map", OWN_CODE),
-    *(
+    (CONFIG_FILE, ("auto_map",), OWN_CODE),
+    ("tokenizer_config.json", ("auto_map",), OWN_CODE),
+    (
+        SENTENCE_FILES,
         (
-            "sentence_*_config.json",
-            argument,
-            "the transformer is opened without further arguments; merge them into its own files",
-        )
-        for argument in LOADING_ARGUMENTS
+            "model_args",
+            "model_kwargs",
+            "tokenizer_args",
+            "processor_kwargs",
+            "config_args",
+            "config_kwargs",
+            "tokenizer_name_or_path",
+        ),
+        "the transformer is opened without further arguments; merge them into its own files",
     ),
 )
 
@@ -113,11 +109,14 @@ def require_nothing_unapplied(folder: Path) -> None:
             f"{adapter}: adapters are not applied; merge it into its base with merge_and_unload of "
             "peft and save that model, or remove the adapter to read the base alone"
         )
-    for pattern, setting, remedy in NOT_APPLIED:
+    for pattern, names, remedy in NOT_APPLIED:
         for file in sorted(folder.glob(pattern)):
-            value = read_settings(file).get(setting)
-            if value:
-                raise DataError(f"{file}: {setting} = {value!r:.80}; {remedy}")
+            settings = read_settings(file)
+            for name in names:
+                if settings.get(name):
+                    raise DataError(
+                        f"{file}: {name} = {settings[name]!r:.80}; {remedy}"
+                    )
 
 
 # The maximum length

@@ -1,17 +1,17 @@
 """Writes a folder that sentence-transformers opens: a checkpoint and modules after it.
 
-`append_transformer` lists the checkpoint that is in a folder, and `append_module` adds
-what comes after it, as the library saves it: `pooling_modules`, or a `dense` layer.
+`write_modules` adds to a checkpoint what comes after it, as the library saves it:
+`pooling_modules`, or a `dense` layer.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from harness.core.interfaces import Pooling
-from harness.core.json_text import parse_json
 from harness.encoders.checkpoint import (
     CONFIG_FILE,
     MODULES_FILE,
@@ -22,15 +22,29 @@ from harness.encoders.modules import LIBRARY, TRANSFORMER
 from harness.transforms.pooling import Mean
 
 
-def append_transformer(folder: Path, max_length: int | None) -> None:
-    """List the checkpoint in a folder as its first module.
+def write_modules(folder: Path, max_length: int, modules: Iterable[Any]) -> None:
+    """Write modules of sentence-transformers into the folder of a checkpoint, and list all.
 
-    `max_length` is the length that texts are cut to, in tokens; None leaves it to the
-    checkpoint.
+    `max_length` is the length that texts are cut to, in tokens.
     """
     settings = {"max_seq_length": max_length, "do_lower_case": False}
     write_settings(sentence_settings_file(folder), settings)
-    _list_module(folder, TRANSFORMER, "")
+    subfolders = {"": TRANSFORMER}  # the kind of module that is in each
+    for number, module in enumerate(modules, start=1):
+        kind = type(module).__name__
+        if kind == "WeightedLayerPooling":  # the library gives it the layers only then
+            edit_json(folder / CONFIG_FILE, output_hidden_states=True)
+        subfolder = f"{number}_{kind}"
+        (folder / subfolder).mkdir()
+        module.save(str(folder / subfolder))
+        subfolders[subfolder] = kind
+    entries = []
+    for number, (subfolder, kind) in enumerate(subfolders.items()):
+        # Every version of the library finds its modules under this name.
+        class_name = f"{LIBRARY}models.{kind}"
+        entry = {"idx": number, "name": str(number), "path": subfolder}
+        entries.append({**entry, "type": class_name})
+    write_settings(folder / MODULES_FILE, entries)
 
 
 def pooling_modules(
@@ -39,7 +53,7 @@ def pooling_modules(
     """The modules of a mean over layers, or of the summary token.
 
     A mean over other layers than the last needs `output_hidden_states` in config.json,
-    which `append_module` sets.
+    which `write_modules` sets.
 
     Args:
         pooling: A `Mean`, or a pooling of the summary token.
@@ -87,33 +101,6 @@ def dense(weight: Any, bias: Any, activation: Any) -> Any:
         init_weight=torch.as_tensor(weight, dtype=torch.float32).contiguous(),
         init_bias=torch.as_tensor(bias, dtype=torch.float32),
     )
-
-
-def append_module(folder: Path, module: Any) -> None:
-    """Save a module of sentence-transformers after the last one of a folder, and list it."""
-    kind = type(module).__name__
-    if kind == "WeightedLayerPooling":  # the library gives it the layers only then
-        edit_json(folder / CONFIG_FILE, output_hidden_states=True)
-    number = len(parse_json((folder / MODULES_FILE).read_bytes()))
-    subfolder = f"{number}_{kind}"
-    (folder / subfolder).mkdir()
-    module.save(str(folder / subfolder))
-    _list_module(folder, kind, subfolder)
-
-
-def _list_module(folder: Path, kind: str, subfolder: str) -> None:
-    """Add a module to modules.json."""
-    file = folder / MODULES_FILE
-    entries = parse_json(file.read_bytes()) if file.is_file() else []
-    number = len(entries)
-    entry = {
-        "idx": number,
-        "name": str(number),
-        "path": subfolder,
-        # Every version of the library finds its modules under this name.
-        "type": f"{LIBRARY}models.{kind}",
-    }
-    write_settings(file, [*entries, entry])
 
 
 def write_settings(file: Path, content: Any) -> None:

@@ -61,8 +61,8 @@ class Modules:
 
     Attributes:
         folder: The folder of modules.json.
-        classes: The class of each module with its package, in their order; the first
-            turns texts into tokens or a vector.
+        kinds: The class of each module, in their order; the first turns texts into
+            tokens or a vector.
         subfolders: The folder of each module, below the folder of modules.json.
         pooling: The settings of the pooling; empty without one.
         lower_cases: Whether texts are put into lower case before they are tokenised.
@@ -72,23 +72,13 @@ class Modules:
     """
 
     folder: Path
-    classes: tuple[str, ...]
+    kinds: tuple[str, ...]
     subfolders: tuple[str, ...]
     pooling: Mapping[str, Any]
     lower_cases: bool
     prompts: Mapping[str, str]
     prompt_name: str | None
     dimensions: int | None
-
-    @property
-    def kinds(self) -> tuple[str, ...]:
-        """The classes of the modules, without their packages."""
-        return tuple(map(_kind, self.classes))
-
-    @property
-    def has_transformer(self) -> bool:
-        """Whether the first module is a transformer, and no table of vectors."""
-        return self.kinds[0] == TRANSFORMER
 
     @property
     def modes(self) -> tuple[str, ...]:
@@ -124,19 +114,6 @@ class Modules:
     def is_normalised(self) -> bool:
         """Whether vectors are divided by their length at the end."""
         return self.kinds[-1] == NORMALIZE
-
-    @property
-    def steps_in_words(self) -> str:
-        """The modules after the transformer, lower-casing and the prompt, in words."""
-        steps = list(self.kinds[1:])
-        if self.lower_cases:
-            steps.append("lower case")
-        prompt = self.prompt("")
-        if prompt:
-            steps.append(f"the prompt {prompt!r}")
-        if self.dimensions:
-            steps.append(f"the first {self.dimensions} dimensions")
-        return ", ".join(steps)
 
     def prompt(self, name: str) -> str:
         """The prompt of a name; the default one for an empty name, which may be empty.
@@ -174,12 +151,12 @@ def transformer_folder(folder: Path) -> Path:
     entries = _entries(folder)
     if not entries:
         return folder
-    class_name, subfolder = entries[0]
-    if _kind(class_name) != TRANSFORMER:
+    kind, subfolder = entries[0]
+    if kind != TRANSFORMER:
         raise DataError(
             f"{folder / MODULES_FILE}: wanted a transformer as its first module, found a "
-            f"{_kind(class_name)}; take the pooling native, or of a Router name the folder of a "
-            "model in it and a pooling, as in FOLDER/document_0_Transformer.mean"
+            f"{kind}; take the pooling native, or of a Router name the folder of a model in it "
+            "and a pooling, as in FOLDER/document_0_Transformer.mean"
         )
     return folder / subfolder
 
@@ -198,13 +175,12 @@ def read_modules(name: str, folder: Path) -> Modules:
             f"{name}.native: {folder} has no {MODULES_FILE}, which says what a model's own pooling "
             f"is; take {name}.mean, or another pooling"
         )
-    classes, subfolders = zip(*entries, strict=True)
-    kinds = [_kind(class_name) for class_name in classes]
-    for class_name in classes:
-        if not class_name.startswith(LIBRARY):
+    kinds, subfolders = zip(*entries, strict=True)
+    for kind in kinds:
+        if "." in kind:
             raise DataError(
-                f"{file}: wanted modules of sentence-transformers, found {class_name}, whose "
-                "code is not run; take another pooling than native"
+                f"{file}: wanted modules of sentence-transformers, found {kind}, whose code is "
+                "not run; take another pooling than native"
             )
     if kinds[0] not in FIRST_MODULES or not LATER_MODULES.issuperset(kinds[1:]):
         raise DataError(
@@ -245,7 +221,7 @@ def read_modules(name: str, folder: Path) -> Modules:
         prompts[prompt_name] = text or ""
     return Modules(
         folder=folder,
-        classes=classes,
+        kinds=kinds,
         subfolders=subfolders,
         pooling=pooling,
         lower_cases=lower_cases,
@@ -256,18 +232,22 @@ def read_modules(name: str, folder: Path) -> Modules:
 
 
 def _entries(folder: Path) -> list[tuple[str, str]]:
-    """The class and folder of each module that modules.json lists; none without such a file.
+    """The kind and folder of each module that modules.json lists; none without such a file.
 
-    Raises DataError for a damaged file and for a module outside the folder.
+    The kind is the name of a class of sentence-transformers; of another package, with the
+    name of its module. Raises DataError for a damaged file and for a module outside the
+    folder.
     """
     file = folder / MODULES_FILE
     if not file.is_file():
         return []
+    entries = []
     try:
-        entries = [
-            (str(item["type"]), str(item["path"]))
-            for item in parse_json(file.read_bytes())
-        ]
+        for item in parse_json(file.read_bytes()):
+            kind, subfolder = str(item["type"]), str(item["path"])
+            if kind.startswith(LIBRARY):
+                kind = kind.rpartition(".")[2]
+            entries.append((kind, subfolder))
     except (ValueError, KeyError, TypeError) as error:
         raise DataError(
             f"{file}: wanted type and path of each module, found {error!r}; fetch it again"
@@ -279,8 +259,3 @@ def _entries(folder: Path) -> list[tuple[str, str]]:
         if path.is_absolute() or ".." in path.parts:
             raise DataError(f"{file}: wanted folders inside this one, found {path}")
     return entries
-
-
-def _kind(class_name: str) -> str:
-    """The name of a class, without its package."""
-    return class_name.rpartition(".")[2]

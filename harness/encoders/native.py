@@ -19,7 +19,7 @@ from harness.core.errors import HarnessError, UsageError
 from harness.core.hardware import FLOAT32, Hardware, precision_of
 from harness.core.interfaces import Encoder, EncoderConfig, Identity
 from harness.encoders.checkpoint import MODULES_FILE, folder_digests
-from harness.encoders.modules import Modules, read_modules
+from harness.encoders.modules import TRANSFORMER, Modules, read_modules
 from harness.encoders.transformer import TransformerConfig
 from harness.encoders.weights import parameter_count
 
@@ -87,7 +87,7 @@ class NativeConfig:
     def identify(self, path: Path) -> Identity:
         """The key and digests of a folder, with the prompt."""
         modules = self.modules(path)
-        if modules.has_transformer:
+        if modules.kinds[0] == TRANSFORMER:
             identity = self._transformer().identify(path)
         else:  # a table, whose texts are not cut
             _, dtype = precision_of(self.name)
@@ -118,7 +118,7 @@ class NativeConfig:
         modules = self.modules(path)
         key = self.identify(path).key
         prompt = modules.prompt(self.prompt)
-        if not modules.has_transformer:
+        if modules.kinds[0] != TRANSFORMER:
             return open_library_encoder(self.name, key, modules, prompt)
         transformer = self._transformer().load(path, cache)
         return replace(under_modules(transformer, modules, prompt), key=key)
@@ -167,17 +167,27 @@ def bypass_note(
     """
     if isinstance(config, NativeConfig) or not (path / MODULES_FILE).is_file():
         return ""
+    equal_pooling = ""
     try:
         modules = read_modules(config.name, path)
-        steps, equal_pooling = modules.steps_in_words, modules.equal_pooling
-        remedy = remedy or f"use `{config.name}.native`"
+        prompt = modules.prompt("")
+        equal_pooling = modules.equal_pooling
     except HarnessError:
-        steps, equal_pooling = "not all of which are read here", ""
+        steps = ["not all of which are read here"]
         remedy = remedy or "`native` says which"
+    else:
+        steps = list(modules.kinds[1:])
+        if modules.lower_cases:
+            steps.append("lower case")
+        if prompt:
+            steps.append(f"the prompt {prompt!r}")
+        if modules.dimensions:
+            steps.append(f"the first {modules.dimensions} dimensions")
+        remedy = remedy or f"use `{config.name}.native`"
     bypassing_poolings = sorted(set(poolings) - {equal_pooling})
     if not bypassing_poolings:
         return ""
     return (
         f"Poolings such as `{bypassing_poolings[0]}` bypass the modules of {config.name} "
-        f"({steps}); {remedy}"
+        f"({', '.join(steps)}); {remedy}"
     )

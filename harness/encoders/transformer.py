@@ -36,6 +36,7 @@ from harness.encoders.kernels.choose import (
     Kernel,
     batches,
     choose_pass,
+    multiplications,
     run_batches,
 )
 from harness.encoders.modules import transformer_folder
@@ -187,13 +188,15 @@ class TransformerConfig(BaseConfig):
         kernel, choice = choose_pass(plain_kernel, golden_ids, self.hardware.dtype)
         if self.hardware.batch_tokens:
             choice = replace(choice, tokens=self.hardware.batch_tokens)
+        sample = plain_kernel([golden_ids])
         return TransformerEncoder(
             name=self.name,
             key=key,
             tokenizer=tokenizer,
             kernel=kernel,
             plain_kernel=plain_kernel,
-            sample=plain_kernel([golden_ids]),
+            sample=sample,
+            multiplications=multiplications(sample.depth, sample.mean.shape[2]),
             choice=choice,
             hardware=self.hardware,
         )
@@ -213,8 +216,7 @@ class TransformerEncoder:
         choice: Which pass the kernel is, and how batches are spread over workers.
         hardware: The device, precision and size of batches.
         prompt: The text that is put before each sentence.
-        multiplications: The multiplications that a token takes, roughly; None tells them
-            by depth and width.
+        multiplications: The multiplications that a token takes, roughly.
     """
 
     name: str
@@ -223,10 +225,10 @@ class TransformerEncoder:
     kernel: Kernel
     plain_kernel: Any
     sample: Encoding = field(repr=False)
+    multiplications: int
     choice: Choice = PLAIN
     hardware: Hardware = field(default=Hardware(), repr=False)
     prompt: str = ""
-    multiplications: int | None = None
 
     @property
     def facts(self) -> Mapping[str, Any]:
@@ -236,16 +238,6 @@ class TransformerEncoder:
             "device": self.hardware.device,
             "dtype": self.hardware.dtype,
         }
-
-    @property
-    def dimensions(self) -> int:
-        """The width of its hidden states."""
-        return int(self.sample.mean.shape[2])
-
-    @property
-    def depth(self) -> int:
-        """The number of its layers."""
-        return self.sample.depth
 
     def encode(self, texts: Sequence[str]) -> Encoding:
         """The encodings of the texts, in order; ScoreError for a state that is not finite."""

@@ -203,8 +203,6 @@ def _header(line: bytes) -> tuple[int, int] | None:
 
 def _numbers(fields: Sequence[bytes]) -> list[float] | None:
     """The numbers that the fields hold; None if one of them is no number."""
-    if b"_" in b"".join(fields):  # Python would read 1_0 as 10
-        return None
     try:
         return [*map(float, fields)]
     except ValueError:

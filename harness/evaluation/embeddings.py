@@ -23,11 +23,7 @@ from harness.core.interfaces import Encoder, EncoderConfig, Encoding, Identity, 
 from harness.core.provenance import code_of, with_code
 from harness.core.types import Progress
 from harness.data.places import Places
-from harness.encoders.cache.encodings import (
-    SENTENCE_CHARACTERS,
-    SENTENCE_VECTORS,
-    EncoderCache,
-)
+from harness.encoders.cache.encodings import EncoderCache
 from harness.encoders.function import are_of_one_text
 from harness.encoders.kernels.choose import multiplications
 from harness.transforms.affine import Moments
@@ -41,6 +37,7 @@ PROBE_TEXT = "one sentence"
 # The probe with other texts in its batch.
 NEIGHBOURS = (PROBE_TEXT, "another sentence, which is longer", "a third")
 CHARACTERS_PER_TOKEN = 5  # about, with the space after a word
+SENTENCE_CHARACTERS = 60  # about, of a sentence
 
 
 @dataclass
@@ -222,11 +219,7 @@ class CachedEncoder:
 
     def pooled(self, pooling: Pooling, texts: Sequence[str]) -> PooledEmbeddings:
         """Cached texts under a pooling. Only the layers that the pooling needs are read."""
-        layers = pooling.hidden_states(self.cache.depth)
-        # A pooling that reads no layers reads the vector of a sentence: [CLS] or the
-        # pooler.
-        sentence_vectors = () if layers else SENTENCE_VECTORS
-        encoding = self.cache.read(texts, layers, sentence_vectors)
+        encoding = self.cache.read(texts, pooling.hidden_states(self.cache.depth))
         row = {text: number for number, text in enumerate(texts)}
         return PooledEmbeddings(row, pooled_rows(pooling, encoding))
 

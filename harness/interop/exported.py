@@ -172,8 +172,8 @@ def _modules(
     )
     modules = pooling_modules(
         pooling,
-        depth=encoder.depth,
-        width=encoder.dimensions,
+        depth=encoder.sample.depth,
+        width=encoder.sample.mean.shape[2],
         summary=encoder.plain_kernel.summary,
         pooler=pooler,
     )

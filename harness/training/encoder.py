@@ -104,7 +104,7 @@ def packed_states(
     token_ids: TokenIds,
     layers: Sequence[int],
     tokens_of_last: Int64[Tensor, " N"] | None = None,
-) -> dict[int, Float[Tensor, "T D"]]:
+) -> list[Float[Tensor, "T D"]]:
     """The hidden states of some layers; layer 0 is the output of the embedding layer.
 
     Args:
@@ -125,18 +125,17 @@ def packed_states(
     position_ids = torch.cat(position_runs)
     h = model.embeddings(input_ids=ids[None], position_ids=position_ids[None])[0]
 
-    states = {0: h}
-    depth = len(model.encoder.layer)
-    for number, layer in enumerate(model.encoder.layer, start=1):
+    states = [h]
+    for layer in model.encoder.layer:
         x = h
-        if tokens_of_last is not None and number == depth:
+        is_last = layer is model.encoder.layer[-1]
+        if tokens_of_last is not None and is_last:
             x = h[tokens_of_last]
         mixed = _self_attention(layer.attention.self, x, h, runs)
         attended = layer.attention.output(mixed, x)
         h = layer.output(layer.intermediate(attended), attended)
-        if number in layers:
-            states[number] = h
-    return {layer: states[layer] for layer in layers}
+        states.append(h)
+    return [states[layer] for layer in layers]
 
 
 def _self_attention(
@@ -237,10 +236,10 @@ class SentenceEncoder(nn.Module):
         config: Any = self.transformer.config
         self.size = int(config.hidden_size)
         self.model_type = str(config.model_type)
-        depth = config.num_hidden_layers
-        self.layers: tuple[int, ...] = (depth,)
+        self.depth = int(config.num_hidden_layers)
+        self.layers: tuple[int, ...] = (self.depth,)
         if isinstance(self.pooling, Mean):
-            self.layers = self.pooling.hidden_states(depth)
+            self.layers = self.pooling.hidden_states(self.depth)
         self.head_use = head
         self.head = self._new_head(np.random.default_rng((recipe.seed, 2)))
         use_dropout(self, recipe.dropout, self.noise)
@@ -261,10 +260,10 @@ class SentenceEncoder(nn.Module):
 
     def tokens(self, token_ids: TokenIds) -> Float[Tensor, "T D"]:
         """The last hidden states of all tokens, sentence after sentence."""
-        last_layer = int(self.transformer.config.num_hidden_layers)
         self.noise.restart(self.recipe.device)
         with self.autocast():
-            return self._states(token_ids, (last_layer,))[last_layer]
+            [states] = self._states(token_ids, (self.depth,))
+            return states
 
     def embed(self, texts: Sequence[str]) -> Float32[np.ndarray, "N D"]:
         """The vectors of texts, without dropout, cut to the checkpoint's own length."""
@@ -308,41 +307,43 @@ class SentenceEncoder(nn.Module):
         return _projection(nn.Linear(self.size, self.size), rng)
 
     def _states(
-        self, token_ids: TokenIds, layers: Sequence[int]
-    ) -> dict[int, Float[Tensor, "T D"]]:
-        """The hidden states of some layers, sentence after sentence, without padding."""
+        self,
+        token_ids: TokenIds,
+        layers: Sequence[int],
+        tokens: Int64[Tensor, " N"] | None = None,
+    ) -> list[Float[Tensor, "T D"]]:
+        """The hidden states of some layers, sentence after sentence, without padding.
+
+        `tokens` are the positions of the tokens whose states are needed, one of each
+        sentence; None needs those of all.
+        """
         if self.packs:
-            return packed_states(self.transformer, token_ids, layers)
+            return packed_states(self.transformer, token_ids, layers, tokens)
         states, mask, _ = padded_states(self.transformer, token_ids, self.padding_id)
-        return {layer: states[layer][mask] for layer in layers}
+        of_layers = [states[layer][mask] for layer in layers]
+        if tokens is None:
+            return of_layers
+        return [of_layer[tokens.to(of_layer.device)] for of_layer in of_layers]
 
     def _pooled(self, token_ids: TokenIds) -> Float[Tensor, "n D"]:
         """The pooled vectors of sentences of ascending length."""
-        if isinstance(self.pooling, Mean):
-            states = self._states(token_ids, self.layers)
-            runs = runs_of([len(ids) for ids in token_ids])
-            token_counts = [run.sentences * run.length for run in runs]
-            layer_means = []
-            for layer in self.layers:
-                means = []
-                parts = torch.split(states[layer], token_counts)
-                for run, part in zip(runs, parts, strict=True):
-                    tokens = part.view(run.sentences, run.length, -1)
-                    means.append(tokens.mean(dim=1))
-                layer_means.append(torch.cat(means))
-            return torch.stack(layer_means).mean(dim=0)
-        lengths = np.array([len(ids) for ids in token_ids])
-        ends = np.cumsum(lengths)
-        summary_rows = ends - 1 if self.summary == -1 else ends - lengths
-        summary_tokens = torch.from_numpy(summary_rows)
-        [last_layer] = self.layers
-        if self.packs:
-            states = packed_states(
-                self.transformer, token_ids, self.layers, summary_tokens
-            )
-            return states[last_layer]
-        states = self._states(token_ids, self.layers)
-        return states[last_layer][summary_tokens.to(self.recipe.device)]
+        lengths = [len(ids) for ids in token_ids]
+        if isinstance(self.pooling, Cls):
+            ends = np.cumsum(lengths)
+            summary_rows = ends - 1 if self.summary == -1 else ends - lengths
+            summary_tokens = torch.from_numpy(summary_rows)
+            [states] = self._states(token_ids, self.layers, summary_tokens)
+            return states
+        runs = runs_of(lengths)
+        token_counts = [run.sentences * run.length for run in runs]
+        layer_means = []
+        for states in self._states(token_ids, self.layers):
+            means = []
+            for run, part in zip(runs, torch.split(states, token_counts), strict=True):
+                tokens = part.view(run.sentences, run.length, -1)
+                means.append(tokens.mean(dim=1))
+            layer_means.append(torch.cat(means))
+        return torch.stack(layer_means).mean(dim=0)
 
 
 def _projection(dense: nn.Linear, rng: np.random.Generator) -> nn.Module:

@@ -24,10 +24,9 @@ from harness.core.pairs import Pairs
 from harness.core.types import Progress
 from harness.encoders.checkpoint import TRAINING_FILE, tokenizer_files
 from harness.encoders.module_writer import (
-    append_module,
-    append_transformer,
     edit_json,
     pooling_modules,
+    write_modules,
     write_settings,
 )
 from harness.training import loop
@@ -131,7 +130,6 @@ def write_checkpoint(
         edit_json(new / "config.json", dtype="float32")
         for file in tokenizer_files(tokenizer):
             shutil.copy(file, new / file.name)
-        append_transformer(new, encoder.reader.max_length)
         modules = pooling_modules(
             encoder.pooling,
             depth=model.config.num_hidden_layers,
@@ -139,8 +137,7 @@ def write_checkpoint(
             summary=encoder.summary,
             pooler=model.pooler.dense if encoder.head_use == "keep" else None,
         )
-        for module in modules:
-            append_module(new, module)
+        write_modules(new, encoder.reader.max_length, modules)
         write_settings(new / TRAINING_FILE, training)
         # The description comes last: a folder without it is no checkpoint yet.
         files = sorted(new.iterdir(), key=lambda path: path.name == TRAINING_FILE)

@@ -13,6 +13,8 @@ import torch
 import transformers
 from fakes import Vandal
 from safetensors.torch import load_file, save_file
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer import modules as st
 from tolerances import ROUNDING, encoding_gap, relative_gap
 
 from baselines.minilm import MINILM
@@ -47,18 +49,14 @@ def bert(copied):
 # Ways to change a folder
 
 
-def change_config(**changes):
-    return lambda folder: edit_json(folder / "config.json", **changes)
+def change(file="config.json", **changes):
+    return lambda folder: edit_json(folder / file, **changes)
 
 
-def change_rules(**changes):
-    return lambda folder: edit_json(folder / "tokenizer_config.json", **changes)
-
-
-def change_tensors(change):
+def change_tensors(changed):
     def apply(folder):
         file = folder / "model.safetensors"
-        save_file(change(load_file(file)), file)
+        save_file(changed(load_file(file)), file)
 
     return apply
 
@@ -130,7 +128,7 @@ def to_shards(folder):
 
 def to_half(folder):
     change_tensors(lambda t: {k: v.half() for k, v in t.items()})(folder)
-    change_config(dtype="float16")(folder)
+    change(dtype="float16")(folder)
 
 
 def cut_weights(folder):
@@ -182,7 +180,7 @@ ALIKE = {
         "bert",
         with_weights(**{head: torch.zeros(3) for head in HEADS}),
     ),
-    "harmless settings": ("bert", change_config(**HARMLESS_SETTINGS)),
+    "harmless settings": ("bert", change(**HARMLESS_SETTINGS)),
     "a decoder that is not run": ("t5", without_weights("decoder")),
     "half precision, computed in float32": ("bert", to_half),
     "shards": ("bert", to_shards),
@@ -213,7 +211,7 @@ def test_how_the_same_weights_lie_on_disk_moves_no_vector(
 def test_a_configuration_of_a_larger_model_than_the_weights_is_refused(
     bert, tmp_path, setting, value
 ):
-    change_config(**{setting: value})(bert)
+    change(**{setting: value})(bert)
     with pytest.raises(DataError, match=f"{setting} = {value:,} is more than the"):
         TINY.load(bert, tmp_path)
 
@@ -254,8 +252,8 @@ def test_the_key_is_the_content_and_not_the_place(bert, checkpoint, tmp_path):
     "change",
     [
         with_weights(spare=torch.zeros(1)),
-        change_rules(do_lower_case=False),
-        change_config(layer_norm_eps=1e-5),
+        change("tokenizer_config.json", do_lower_case=False),
+        change(layer_norm_eps=1e-5),
         with_file("sentence_bert_config.json", b'{"max_seq_length": 7}'),
         with_file("emoji.json", b"{}"),  # of GPTNeoXJapaneseTokenizer
     ],
@@ -371,7 +369,7 @@ BROKEN = [
         r"torch.int8 as the weights embeddings\.word.*, which are real numbers",
     ),
     (
-        change_config(num_hidden_layers=2),
+        change(num_hidden_layers=2),
         r"16 weights .* no place for, first encoder\.layer\.2\.",
     ),
     (remove("model.safetensors"), "wanted model.safetensors, .* found no weights"),
@@ -421,15 +419,11 @@ def test_a_broken_folder_is_refused_in_one_line(spoil, complaint, bert, tmp_path
 
 @pytest.mark.weights
 def test_minilm_is_sentence_transformers_minilm(minilm, tmp_path):
-    from sentence_transformers import SentenceTransformer
-    from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
-
     words = GOLDEN_SENTENCE.split()
     rng = np.random.default_rng(0)
-    texts = [" ".join(rng.choice(words, size)) for size in rng.integers(1, 40, 13)]
-    texts += ["", GOLDEN_SENTENCE, "beyond the 256 tokens " * 80]
+    texts = [" ".join(rng.choice(words, size)) for size in rng.integers(0, 40, 13)]
+    texts.append("beyond the 256 tokens " * 80)
     ours = MINILM.load(minilm, tmp_path).encode(texts).mean[:, -1]
-    peer = Transformer(str(minilm), max_seq_length=256)
-    model = SentenceTransformer(modules=[peer, Pooling(384, "mean")], device="cpu")
-    theirs = model.encode(texts, show_progress_bar=False)
+    modules = [st.Transformer(str(minilm), max_seq_length=256), st.Pooling(384, "mean")]
+    theirs = SentenceTransformer(modules=modules, device="cpu").encode(texts)
     assert relative_gap(ours, theirs) <= ROUNDING

@@ -10,6 +10,9 @@ from fakes import Vandal
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.numpy import save
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer import modules
+from sentence_transformers.sentence_transformer.modules import tokenizer
 from tolerances import ROUNDING, relative_gap
 
 from harness.core.errors import AssetMissing, DataError, UsageError
@@ -80,7 +83,7 @@ def test_every_kind_of_file_gives_the_same(name, content, tmp_path):
 
 def is_number(text):
     try:
-        return bool(text) and "_" not in text and float(text.encode()) is not None
+        return bool(text) and float(text.encode()) is not None
     except ValueError:
         return False
 
@@ -213,17 +216,7 @@ def test_nltk_s_words_have_no_hyphen_and_no_clitic_not(text, words):
 
 
 def test_the_preset_is_sentence_transformers_average(tmp_path):
-    from sentence_transformers import SentenceTransformer
-    from sentence_transformers.sentence_transformer.modules import (
-        Pooling,
-        WordEmbeddings,
-    )
-    from sentence_transformers.sentence_transformer.modules.tokenizer import (
-        ENGLISH_STOP_WORDS,
-        WhitespaceTokenizer,
-    )
-
-    assert frozenset(ENGLISH_STOP_WORDS) == ENGLISH_WORDS
+    assert frozenset(tokenizer.ENGLISH_STOP_WORDS) == ENGLISH_WORDS
     rng = np.random.default_rng(2)
     stop = sorted(ENGLISH_WORDS)[30:50]
     words = ["Cats", "cats", "rain", "Rain's", "x-ray", "U.S.", *stop[::3], "The"]
@@ -235,9 +228,9 @@ def test_the_preset_is_sentence_transformers_average(tmp_path):
 
     config = StaticConfig("v", SENTENCE_TRANSFORMERS)
     ours = config.load(tmp_path / "v.safetensors", tmp_path).encode(texts).mean[:, 0]
-    embeddings = WordEmbeddings(WhitespaceTokenizer(words), vectors)
-    model = SentenceTransformer(modules=[embeddings, Pooling(8, "mean")], device="cpu")
-    assert relative_gap(ours, model.encode(texts, show_progress_bar=False)) <= ROUNDING
+    table = modules.WordEmbeddings(tokenizer.WhitespaceTokenizer(words), vectors)
+    model = SentenceTransformer(modules=[table, modules.Pooling(8, "mean")])
+    assert relative_gap(ours, model.encode(texts)) <= ROUNDING
 
 
 # The mean, and what it is the mean of

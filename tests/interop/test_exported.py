@@ -26,10 +26,7 @@ from harness.encoders.module_writer import edit_json
 from harness.encoders.native import NativeConfig, PromptedConfig
 from harness.encoders.subword_vectors import SubwordConfig
 from harness.encoders.transformer import TransformerConfig
-from harness.encoders.vector_files import write_vectors
 from harness.encoders.weights import read_tensors
-from harness.encoders.word_tokenizer import Tokeniser
-from harness.encoders.word_vectors import StaticConfig
 from harness.evaluation.cell import fit
 from harness.evaluation.evaluate import Embedder
 from harness.evaluation.run import FittedTransforms, RunContext, execute, fit_cell
@@ -145,21 +142,13 @@ def test_a_map_stands_behind_a_models_modules(tmp_path, kind):
 
 
 def test_what_the_librarys_modules_cannot_say_is_refused(checkpoint, tmp_path):
-    write_vectors(
-        tmp_path / "v.safetensors", ("the", "cat"), np.eye(2, dtype=np.float32)
-    )
-    words = Method(StaticConfig("m", Tokeniser("words", "lower")), MEAN)
-    why = "wanted a transformer, .*harness.encoder opens"
-    assert_refused(tmp_path, words, tmp_path / "v.safetensors", why)
-    method = Method(SubwordConfig("m"), MEAN)
-    assert_refused(
-        tmp_path, method, model2vec(tmp_path / "m2v"), r"modules as m\.native"
-    )
+    table = model2vec(tmp_path / "m2v")
+    words = Method(SubwordConfig("m"), MEAN)
+    assert_refused(tmp_path, words, table, r"wanted a transformer, .* as m\.native")
     assert_refused(tmp_path, Method(CONFIG, MEAN), checkpoint("bart"), "found a bart")
-    flow = Method(CONFIG, MEAN, (load_registry().posts["flow"](),), "target")
-    assert_refused(
-        tmp_path, flow, checkpoint("bert"), "wanted affine maps, found a Fitted"
-    )
+    flow = Method(CONFIG, MEAN, load_registry().parse_posts("flow"), "target")
+    why = "wanted affine maps, found a Fitted"
+    assert_refused(tmp_path, flow, checkpoint("bert"), why)
 
 
 def test_a_folder_that_holds_something_is_left_as_it_is(checkpoint, tmp_path):

@@ -36,11 +36,7 @@ from harness.encoders.checkpoint import (
     TRAINING_FILE,
 )
 from harness.encoders.counted_vectors import read_counts
-from harness.encoders.module_writer import (
-    append_module,
-    append_transformer,
-    write_settings,
-)
+from harness.encoders.module_writer import write_modules, write_settings
 from harness.encoders.modules import LIBRARY, MODEL_FILE, STATIC_MODULE
 from harness.encoders.subword_vectors import MODEL_TYPE
 from harness.encoders.trained import FamilyConfig
@@ -175,14 +171,14 @@ def _config(shape: Shape, tokenizer: Any) -> Any:
 
 def _add_modules(shape: Shape, folder: Path, rng: np.random.Generator) -> None:
     """Make a checkpoint's folder one of sentence-transformers, with modules and prompts."""
-    append_transformer(folder, LENGTH)
-    append_module(folder, st.Pooling(shape.width, shape.modules[0]))
+    modules = [st.Pooling(shape.width, shape.modules[0])]
     for module in shape.modules[1:]:
         kind, _, activation = module.partition(" ")
         if kind == "Dense":
-            append_module(folder, _dense(shape.width, activation, rng))
+            modules.append(_dense(shape.width, activation, rng))
         else:
-            append_module(folder, getattr(st, kind)())
+            modules.append(getattr(st, kind)())
+    write_modules(folder, LENGTH, modules)
     settings = {
         "prompts": dict(shape.prompts),
         "default_prompt_name": shape.prompt,

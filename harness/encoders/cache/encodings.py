@@ -24,8 +24,8 @@ from uuid import uuid4
 
 import numpy as np
 
-from harness.core.arrays import Float32, Int, UInt8
-from harness.core.digests import KEY_BYTES, sentence_key
+from harness.core.arrays import Float32, Int
+from harness.core.digests import sentence_key
 from harness.core.environment import packages
 from harness.core.errors import HarnessError, UsageError
 from harness.core.interfaces import Encoding
@@ -37,17 +37,9 @@ MEAN_PREFIX = "mean."  # before the number of a layer: the token means of the se
 SENTENCE_VECTORS = ("cls", "pooler", "native")  # the other vectors of an encoding
 COUNTS_TENSOR = "tokens"  # the tokens of each sentence, and those that have a vector
 DAMAGED_SUFFIX = ".damaged"  # of shards that were set aside
-SENTENCE_CHARACTERS = 60  # characters of a sentence, roughly
 
 # The index of a shard, and a row in it. A plain tuple, since a cache may hold millions.
 Location = tuple[int, int]
-
-
-def keys_in(rows: UInt8[np.ndarray, "N 16"]) -> list[bytes]:
-    """The keys of sentences, from the matrix of bytes in which a shard holds them."""
-    key_type = np.dtype((np.void, KEY_BYTES))
-    keys: list[bytes] = np.ascontiguousarray(rows).view(key_type)[:, 0].tolist()
-    return keys
 
 
 @dataclass(frozen=True)
@@ -111,8 +103,8 @@ class EncoderCache:
             return
         index = len(self.shards)
         self.shards.append(shard)
-        for row, key in enumerate(keys_in(keys)):
-            self.locations[key] = (index, row)
+        for row, key in enumerate(keys):  # a row of bytes for each sentence
+            self.locations[key.tobytes()] = (index, row)
 
     # Storing
 
@@ -160,25 +152,21 @@ class EncoderCache:
 
     def cost(self, texts: Sequence[str]) -> EncodingCost:
         """The cost of encoding these distinct texts: their share of the cost of each shard."""
-        texts_of_shard: Counter[int] = Counter()
-        for text in texts:
-            shard_index, _ = self.locations[sentence_key(text)]
-            texts_of_shard[shard_index] += 1
         seconds = 0.0
         distinct_facts = set()  # as JSON
         versions: dict[str, set[str]] = {}
-        for shard_index, count in sorted(texts_of_shard.items()):
-            shard = self.shards[shard_index]
+        shard_of_text = self._locations_of(texts)[:, 0]
+        for index, count in Counter(shard_of_text.tolist()).items():
+            shard = self.shards[index]
             shard_rows = shard.tensors[KEYS_TENSOR]["shape"][0]
-            seconds += count * (float(shard.metadata["seconds"]) / max(1, shard_rows))
+            seconds += count * (float(shard.metadata["seconds"]) / shard_rows)
+            distinct_facts.add(shard.metadata.get("how", ""))
             for library, version in parse_json(shard.metadata["versions"]).items():
                 versions.setdefault(library, set()).add(str(version))
-            if "how" in shard.metadata:
-                distinct_facts.add(shard.metadata["how"])
         return EncodingCost(
-            sentences=texts_of_shard.total(),
+            sentences=len(shard_of_text),
             seconds=seconds,
-            encoder_facts=tuple(map(parse_json, sorted(distinct_facts))),
+            encoder_facts=tuple(map(parse_json, sorted(distinct_facts - {""}))),
             versions={name: sorted(numbers) for name, numbers in versions.items()},
             coverage=self.coverage(texts),
         )
@@ -186,12 +174,8 @@ class EncoderCache:
     @property
     def rate(self) -> float | None:
         """Characters a second that this encoder took here; None if it never ran."""
-        seconds = characters = 0.0
-        for shard in self.shards:
-            seconds += float(shard.metadata["seconds"])
-            # Shards of old state no letters.
-            estimate = shard.tensors[KEYS_TENSOR]["shape"][0] * SENTENCE_CHARACTERS
-            characters += int(shard.metadata.get("letters", estimate))
+        seconds = sum(float(shard.metadata["seconds"]) for shard in self.shards)
+        characters = sum(int(shard.metadata["letters"]) for shard in self.shards)
         return characters / seconds if seconds else None
 
     # Reading
@@ -202,17 +186,14 @@ class EncoderCache:
         return int(self.shards[0].metadata["depth"])
 
     def read(
-        self,
-        texts: Sequence[str],
-        layers: Sequence[int] | None = None,
-        parts: Sequence[str] = SENTENCE_VECTORS,
+        self, texts: Sequence[str], layers: Sequence[int] | None = None
     ) -> Encoding:
         """The encodings of cached texts, in the order of the texts.
 
         Args:
             texts: One text or more.
-            layers: The layers whose means are read; None reads all.
-            parts: Which of SENTENCE_VECTORS are read, if the encoder has them.
+            layers: The layers whose means are read. Without any, the vectors of
+                sentences are read; None reads all that there is.
 
         Raises:
             HarnessError: There is no text, or a shard is damaged, which is then set
@@ -222,12 +203,17 @@ class EncoderCache:
         if not texts:
             raise HarnessError("no texts were asked for; an encoding has one or more")
         locations = self._locations_of(texts)
-        first_shard = self.shards[locations[0, 0]]  # all have the same tensors
+        tensors = self.shards[locations[0, 0]].tensors  # those of all shards
         own_layers = sorted(
             int(name.removeprefix(MEAN_PREFIX))
-            for name in first_shard.tensors
+            for name in tensors
             if name.startswith(MEAN_PREFIX)
         )
+        vectors = {}
+        if not layers:
+            for name in SENTENCE_VECTORS:
+                if name in tensors:
+                    vectors[name] = self._gather(name, locations)
         if layers is None:
             layers = own_layers
         if not set(layers) <= set(own_layers):
@@ -235,18 +221,13 @@ class EncoderCache:
                 f"wanted the layers {tuple(layers)} of an encoder, found vectors of its own alone; "
                 "it has only the pooling native"
             )
-        vectors = {}
-        for name in parts:
-            if name in first_shard.tensors:
-                vectors[name] = self._gather(name, locations)
+        width = max((array.shape[1] for array in vectors.values()), default=0)
+        mean = np.empty((len(texts), 0, width), np.float32)
         if layers:
             means = [
                 self._gather(f"{MEAN_PREFIX}{layer}", locations) for layer in layers
             ]
             mean = np.stack(means, axis=1)
-        else:  # the encoder has no hidden states
-            width = max((array.shape[1] for array in vectors.values()), default=0)
-            mean = np.empty((len(texts), 0, width), np.float32)
         return Encoding(layers=tuple(layers), depth=self.depth, mean=mean, **vectors)
 
     def coverage(self, texts: Iterable[str]) -> float | None:

@@ -8,20 +8,20 @@ a transformer is the library's alone.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
 from sentence_transformers import SentenceTransformer
-from sentence_transformers.util import import_from_string
+from sentence_transformers.sentence_transformer import modules as library
 from torch import nn
 
 from harness.core.errors import DataError
 from harness.core.interfaces import Encoding, native_encoding
 from harness.encoders.architectures import pools_decoder
 from harness.encoders.config import FunctionEncoder
-from harness.encoders.kernels.choose import PLAIN, Kernel, multiplications
+from harness.encoders.kernels.choose import PLAIN
 from harness.encoders.kernels.loading import opening
 from harness.encoders.kernels.padded import PaddedKernel, TokenIds, to_numpy
 from harness.encoders.library import library_errors
@@ -63,32 +63,44 @@ def under_modules(
         skipped_tokens = tokenizer.prompt_length(prompt)
     with opening(encoder.name, modules.folder, LIBRARY):
         layers: list[nn.Module] = []
-        for class_name, subfolder in zip(
-            modules.classes[1:], modules.subfolders[1:], strict=True
-        ):
-            module_class: Any = import_from_string(class_name)
+        later_modules = zip(modules.kinds[1:], modules.subfolders[1:], strict=True)
+        for kind, subfolder in later_modules:
             # The library refuses weights that are missing or left over.
-            module = module_class.load(
+            module = getattr(library, kind).load(
                 str(modules.folder), subfolder=subfolder, local_files_only=True
             )
             layers.append(module.eval().float())
-        takes_first = modules.modes == ("cls",) and encoder.plain_kernel.summary == 0
-        is_pooled = modules.kinds[1:2] == (POOLING,) and skipped_tokens == 0
-        pooled_by, choice = "", PLAIN
-        if is_pooled and (takes_first or modules.modes == ("mean",)):
-            [pooled_by] = modules.modes
+        pooled_by = ""  # what is taken from the encoder's own pass
+        if modules.kinds[1:2] == (POOLING,) and skipped_tokens == 0:
+            if modules.modes == ("cls",) and encoder.plain_kernel.summary == 0:
+                pooled_by = "cls"
+            if modules.modes == ("mean",):
+                pooled_by = "mean"
+        choice = encoder.choice
+        if pooled_by:
             layers = layers[1:]
-            choice = encoder.choice
-        elif encoder.hardware.batch_tokens:
-            choice = replace(PLAIN, tokens=encoder.hardware.batch_tokens)
-        kernel = ModulesKernel(
-            kernel=encoder.kernel,
-            plain_kernel=encoder.plain_kernel,
-            layers=layers,
-            pooled_by=pooled_by,
-            skipped_tokens=skipped_tokens,
-            dimensions=modules.dimensions,
-        )
+        else:
+            tokens = encoder.hardware.batch_tokens or PLAIN.tokens
+            choice = replace(PLAIN, tokens=tokens)
+
+        def kernel(batch: TokenIds) -> Encoding:
+            with torch.inference_mode():
+                if pooled_by:
+                    encoding: Any = encoder.kernel(batch)
+                    pooled = (
+                        encoding.cls if pooled_by == "cls" else encoding.mean[:, -1]
+                    )
+                    features: dict[str, Any] = {
+                        "sentence_embedding": torch.tensor(pooled)
+                    }
+                else:
+                    features = _token_features(encoder.plain_kernel, batch)
+                    features["prompt_length"] = skipped_tokens
+                for layer in layers:
+                    features = layer(features)
+                vectors = features["sentence_embedding"][:, : modules.dimensions]
+                return native_encoding(to_numpy(vectors))
+
         sample = kernel(tokenizer(["one sentence"]))
     return replace(
         encoder,
@@ -97,57 +109,20 @@ def under_modules(
         sample=sample,
         choice=choice,
         prompt=prompt,
-        multiplications=multiplications(encoder.depth, encoder.dimensions),
     )
 
 
-@dataclass(frozen=True, eq=False)
-class ModulesKernel:
-    """A forward pass of a transformer, and modules of the library after it.
-
-    Attributes:
-        kernel: The pass that gives token means of all layers and the first token.
-        plain_kernel: The plain pass, which gives the states of all tokens.
-        layers: The modules that are left to compute.
-        pooled_by: What is taken from `kernel`: `mean` or `cls`. If it is empty, the
-            modules pool the tokens of `plain_kernel`.
-        skipped_tokens: How many tokens at the beginning of a sentence are not pooled.
-        dimensions: How many of the first coordinates are kept; None keeps all.
-    """
-
-    kernel: Kernel
-    plain_kernel: PaddedKernel
-    layers: Sequence[nn.Module]
-    pooled_by: str
-    skipped_tokens: int
-    dimensions: int | None
-
-    def __call__(self, batch: TokenIds) -> Encoding:
-        with torch.inference_mode():
-            features = self._features(batch)
-            for layer in self.layers:
-                features = layer(features)
-            vectors = features["sentence_embedding"][:, : self.dimensions]
-            return native_encoding(to_numpy(vectors))
-
-    def _features(self, batch: TokenIds) -> dict[str, Any]:
-        """What the first of the modules takes."""
-        if self.pooled_by:
-            encoding = self.kernel(batch)
-            pooled: Any = encoding.mean[:, -1]
-            if self.pooled_by == "cls":
-                pooled = encoding.cls
-            return {"sentence_embedding": torch.tensor(pooled)}
-        states, mask, _ = self.plain_kernel.states(batch)
-        features: dict[str, Any] = {
-            "token_embeddings": states[-1].float().cpu(),
-            "attention_mask": mask.long().cpu(),
-            "prompt_length": self.skipped_tokens,
-        }
-        # The library passes over the weights of layers without this setting.
-        if self.plain_kernel.model.config.output_hidden_states:
-            features["all_layer_embeddings"] = [state.float().cpu() for state in states]
-        return features
+def _token_features(kernel: PaddedKernel, batch: TokenIds) -> dict[str, Any]:
+    """What a pooling of the library takes: the states of all tokens, from the plain pass."""
+    states, mask, _ = kernel.states(batch)
+    features: dict[str, Any] = {
+        "token_embeddings": states[-1].float().cpu(),
+        "attention_mask": mask.long().cpu(),
+    }
+    # The library passes over the weights of layers without this setting.
+    if kernel.model.config.output_hidden_states:
+        features["all_layer_embeddings"] = [state.float().cpu() for state in states]
+    return features
 
 
 def open_library_encoder(
