@@ -33,9 +33,8 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file, save
 
 from harness.core.arrays import Float, Float32
-from harness.core.digests import sha256_of
-from harness.core.errors import CACHE_SETTING, DataError
-from harness.core.files import make_folder, write_atomically
+from harness.core.errors import DataError
+from harness.core.files import write_atomically
 
 # The words of a table in file order, repetitions included, and a row of numbers for each.
 WordTable = tuple[Sequence[str], Float32[np.ndarray, "V D"]]
@@ -91,15 +90,6 @@ def write_vectors(
         "words": np.frombuffer("\n".join(words).encode(), np.uint8),
     }
     write_atomically(path, save(tensors))
-
-
-def converted_once(cache: Path, file: Path) -> Path:
-    """The safetensors form of a vector file, in the cache folder under the file's digest."""
-    converted = cache / "converted" / f"{sha256_of(file)}.safetensors"
-    if not converted.exists():
-        make_folder(cache, CACHE_SETTING)
-        write_vectors(converted, *read_vectors(file))
-    return converted
 
 
 # Arrays

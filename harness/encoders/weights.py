@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import pickle
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -46,14 +46,19 @@ def read_tensors(folder: Path, cache: Path | None = None) -> dict[str, Any]:
         DataError: The files are damaged, or hold other things than tensors.
     """
     from safetensors import SafetensorError
-    from safetensors.torch import load_file
+    from safetensors.torch import load_file, save_file
 
+    files = weights_files(folder)
+    if files[0].name == PICKLED:
+        pickled = files[0]
+        if cache is None:
+            return unpickled(pickled)
+        converted = converted_once(
+            cache, pickled, lambda path: save_file(unpickled(pickled), path)
+        )
+        return load_file(converted)
     tensors: dict[str, Any] = {}
-    for file in weights_files(folder):
-        if file.name == PICKLED:
-            if cache is None:
-                return unpickled(file)
-            return load_file(_converted_once(cache, file))
+    for file in files:
         if file.name == INDEX:
             continue
         try:
@@ -65,15 +70,16 @@ def read_tensors(folder: Path, cache: Path | None = None) -> dict[str, Any]:
     return tensors
 
 
-def _converted_once(cache: Path, file: Path) -> Path:
-    """The safetensors form of a pickle, in the cache folder under the pickle's digest."""
-    from safetensors.torch import save_file
+def converted_once(cache: Path, file: Path, write: Callable[[Path], None]) -> Path:
+    """The safetensors form of a file, in the cache folder under the file's digest.
 
+    `write` writes it to a path; it is called if the cache does not have it.
+    """
     converted = cache / "converted" / f"{sha256_of(file)}.safetensors"
     if not converted.exists():
         make_folder(cache, CACHE_SETTING)
         with replacing(converted) as scratch:
-            save_file(unpickled(file), scratch)
+            write(scratch)
     return converted
 
 

@@ -30,7 +30,8 @@ from harness.core.interfaces import (
 )
 from harness.encoders.checkpoint import require_weights
 from harness.encoders.config import BaseConfig
-from harness.encoders.vector_files import ARRAY_SUFFIXES, converted_once, read_vectors
+from harness.encoders.vector_files import ARRAY_SUFFIXES, read_vectors, write_vectors
+from harness.encoders.weights import converted_once
 from harness.encoders.word_tokenizer import PLAIN_TOKENISER, Tokeniser
 
 # Part of the key of every encoding: change it with any change that moves a vector.
@@ -107,9 +108,12 @@ class StaticConfig(BaseConfig):
         """The encoder, ready. A text file is parsed once; `cache` keeps it as safetensors."""
         key = self.identify(path).key
         file = self.vector_file(path)
+        arrays = file
         if file.suffix not in ARRAY_SUFFIXES:
-            file = converted_once(cache, file)
-        words, vectors = read_vectors(file)
+            arrays = converted_once(
+                cache, file, lambda new: write_vectors(new, *read_vectors(file))
+            )
+        words, vectors = read_vectors(arrays)
         return StaticEncoder(
             key=key,
             vectors=vectors,
