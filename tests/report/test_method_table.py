@@ -14,7 +14,6 @@ from harness.report.method_table import (
     method_table,
 )
 from harness.report.papers import printed_number
-from harness.report.table import latex_float, markdown
 from harness.results.store import Store
 
 RESULTS = Path(__file__).resolve().parents[2] / "results"
@@ -98,15 +97,6 @@ def test_two_numbers_of_one_protocol_in_a_row_are_both_shown(measured):
     columns = columns_of_published([table], folder_of(measured))
     row = published_rows(columns, measured, table)[0]
     assert row["sts-b.dev"] == "80.78 / 87.44"
-
-
-def test_a_paper_is_named_once_above_its_rows(measured):
-    tasks = [REGISTRY.tasks["sts12.senteval"]]
-    columns = columns_of_tasks(tasks, "wmean", folder_of(measured))
-    table = table_of(columns, measured, WHITENING)
-    assert markdown(table).count("BERT-whitening (Su et al. 2021), Table 1") == 1
-    heading = r"\multicolumn{2}{l}{\textit{BERT-whitening (Su et al. 2021), Table 1}}"
-    assert heading in latex_float(table)
 
 
 def test_a_corpus_of_a_plug_in_that_is_not_loaded_is_said_to_be_unknown():

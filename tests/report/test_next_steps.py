@@ -1,16 +1,11 @@
 """What published numbers wait for: commands, with the numbers that wait for them."""
 
 import pytest
-from committed import TABLES, committed_results
+from committed import TABLES
 
 from harness.data.places import every_asset
 from harness.registry import load_registry
-from harness.report.next_steps import (
-    best_downloads,
-    needs_of,
-    sources_of_records,
-    waiting_numbers,
-)
+from harness.report.next_steps import best_downloads, needs_of, waiting_numbers
 from harness.results.index import Results
 from harness.results.reproduction import reproductions
 from harness.results.verdict import CellState
@@ -46,15 +41,6 @@ def test_what_is_there_is_not_to_be_got(nothing_run):
     ]
     assert not any("minilm" in get.split() or "sick-raw" in get for get in commands)
     assert any("harness fetch senteval" in get for get in commands)
-
-
-def test_the_files_of_records_are_those_that_their_cells_read():
-    results = committed_results()
-    here = sources_of_records(results, FOUND)
-    assert {"minilm", "bert-mini"} <= here
-    assert "bert-base" not in here
-    assert "sts-raw" in here
-    assert "wiki1m" not in here
 
 
 def test_the_next_step_makes_most_numbers_measurable_for_each_byte(nothing_run):

@@ -11,7 +11,6 @@ from search import main, trial_of, write_trials
 from harness.core.json_text import parse_json
 from harness.report.claims import search_table
 from harness.report.table import markdown
-from harness.results.published_tables import load_tables
 from harness.results.questions import read_search, read_searches
 
 PAPERS = Path(__file__).resolve().parents[2] / "results" / "papers"
@@ -54,13 +53,6 @@ def test_a_trial_stands_in_the_row_of_its_command_and_nowhere_else(spec):
     # Another recipe is another command: what came of the old one does not stand for it.
     spec.write_text(SEARCH.replace("--from there", "--from elsewhere"))
     assert markdown(search_table(read_search(spec), {})).count("not measured") == 8
-
-
-def test_what_is_committed_reads_and_names_published_rows():
-    tables = {t.id: t for t in load_tables(PAPERS)}
-    found = read_searches(PAPERS.parent / "questions" / "searches")
-    assert any(search.trials for search in found)
-    assert all(search_table(search, tables).rows for search in found)
 
 
 def test_the_command_trains_every_row_once_and_keeps_the_scores(

@@ -1,6 +1,9 @@
-"""The printed tables as approved: one made-up table with every word, and the pages around it."""
+"""A made-up published table with every word of a cell, as approved.
 
-from collections.abc import Mapping, Sequence
+The committed pages are approved, too: `harness report --check` says if one would change.
+"""
+
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -8,31 +11,18 @@ from typing import Any
 import pytest
 from fakes import FakeConfig, made_record, registry, results_folder, results_of
 
-from harness.core.toml import read_rows
 from harness.core.types import Record
-from harness.registry import load_registry
-from harness.report.explanation import render_explanation
 from harness.report.front import tallies
-from harness.report.leaderboard import encoder_page, leaderboard
-from harness.report.pages import conformance_page, traps_page
+from harness.report.pages import conformance_page
 from harness.report.papers import EVIDENCE_MARKS, VERDICT_MARKS, paper_page
 from harness.report.sentences import coverage_note
 from harness.results.conformance import Reference, ReferenceCell, ReferenceScore
-from harness.results.differences import ITEMS_OF_SEED_0, Difference, neighbours
-from harness.results.index import Results
 from harness.results.published import EVIDENCE
 from harness.results.published_tables import load_table
-from harness.results.questions import Trap
-from harness.results.records import Cell
-from harness.results.scorings import SEVEN, SIMCSE
-from harness.results.store import Store
 from harness.results.verdict import VERDICTS, CellState
 
 GOLDEN = Path(__file__).parent / "golden"
 REGISTRY = registry(FakeConfig())
-# The pages of papers are handed records for their digest: none, so that only tables are
-# held.
-NO_RECORDS = Results({})
 LEFT = "of the tokens have a vector: a score is of what is left of the sentences"
 # Words of runs, of fits and of other files, which have tests of their own.
 ELSEWHERE = {CellState.ASSET_MISSING, CellState.OTHER_CORPUS, CellState.OTHER_DATA}
@@ -107,31 +97,11 @@ def measured() -> list[Record]:
     ]
 
 
-def seven(method: str, first: float, *but: str) -> list[Record]:
-    """The seven tasks of the leaderboard but some, each a point above the one before it."""
-    scores = {
-        task: correlations(first + i, first + i - 5) for i, task in enumerate(SEVEN)
-    }
-    return [
-        replace(record(method, SIMCSE.task(task), score), identity="")
-        for task, score in scores.items()
-        if task not in but
-    ]
-
-
-def in_order(records: Sequence[Record]) -> Results:
-    """Records in memory, in the order in which a store reads them."""
-    path = Store(Path()).path
-    return results_of(
-        *sorted(records, key=lambda r: path(Cell(r.method, r.task, r.seed)))
-    )
-
-
 @pytest.fixture
 def folder(tmp_path):
     """A results folder with the synthetic table and the records under it."""
     table = load_table(GOLDEN / "synthetic.toml", REGISTRY)
-    return results_folder(tmp_path, REGISTRY, in_order(measured()), table)
+    return results_folder(tmp_path, REGISTRY, results_of(*measured()), table)
 
 
 def test_a_published_table_with_every_word_of_a_cell_is_golden(approved, folder):
@@ -174,77 +144,3 @@ def test_a_score_beyond_the_tolerance_and_one_that_was_not_run_are_no_pass(folde
 )
 def test_a_note_names_the_task_of_which_least_is_known(shares, note):
     assert coverage_note(shares) == note
-
-
-def test_an_explanation_says_of_how_many_tokens_a_score_is(folder):
-    explanation = (
-        render_explanation(folder.explain("synthetic/plain/avg"), folder.registry)
-        + "\n"
-    )
-    assert f"\nword vectors: 46 % {LEFT}\n" in explanation
-
-
-def test_traps_are_golden(approved, folder):
-    folder.traps = read_rows(Trap, GOLDEN / "traps.toml", "trap")
-    assert traps_page(folder) == approved(GOLDEN / "protocols.md")
-
-
-def test_leaderboard_is_golden(approved, folder):
-    """Complete rows, of which two are tied, a fitted one, a seeded one with a hole, a stray one."""
-    seeded = [
-        replace(one, seed=seed) for seed in (0, 1) for one in seven(SEEDED, 70.0 + seed)
-    ]
-    holes = [one for one in seeded if one.task != "sts14.senteval"]
-    stray = replace(seven(PLAIN, 30.0)[5], method="words.mean")
-    undefined = replace(
-        seven(CLS, 0.0)[0], method="words.mean", scores=correlations(None)
-    )
-    clocks, lacking = {"encode": 0.3, "apply": 0.03}, {"sts12.senteval": 0.46}
-    timed = [
-        replace(
-            one,
-            timings=clocks,
-            facts={"distinct_sentences": 60, "coverage": lacking.get(one.task, 0.98)},
-        )
-        for one in (*seven(PLAIN, 60.0), *seven(CLS, 60.1))
-    ]
-    complete = [*timed, *seven(CENTRED, 65.0)]
-    raw = [
-        replace(record(PLAIN, t, correlations(50.0, 40.0)), identity="") for t in SEVEN
-    ]
-    records = [
-        *complete,
-        *raw,
-        *holes,
-        *seven("fake.last2", 55.0, "sick-r"),
-        stray,
-        undefined,
-    ]
-    pairs = neighbours({CENTRED: 68.0, CLS: 63.1, PLAIN: 63.0}, SIMCSE)
-    stored = {
-        contrast: Difference(contrast=contrast, points=points, p=p, by=ITEMS_OF_SEED_0)
-        for (contrast, points), p in zip(pairs.items(), (0.001, 0.3), strict=True)
-    }
-    measured_folder = results_folder(Path(), REGISTRY, in_order(records))
-    measured_folder.differences = stored
-    page = leaderboard(measured_folder) + encoder_page("fake", measured_folder)
-    assert page == approved(GOLDEN / "leaderboard.md")
-
-
-def test_a_leaderboard_of_embedded_tasks_alone_is_golden(approved):
-    gold = {
-        "gold_edit_distance": -16.2,
-        "gold_edit_distance_near": -25.6,
-        "edit_distance": -18.0,
-    }
-    records = [
-        record(CLS, "mini-sts", correlations(70.0)),
-        record(CLS, "mini-qnli", {"auc": 66.0}),
-        record(PLAIN, "mini-sick", correlations(60.0)),
-        record(CENTRED, "mini-sts", correlations(80.0)),
-        record(CENTRED, "mini-lexical", gold),
-    ]
-    page = leaderboard(results_folder(Path(), load_registry(), in_order(records)))
-    assert page == approved(GOLDEN / "embedded.md")
-    empty = results_folder(Path(), load_registry(), NO_RECORDS)
-    assert "Embedded tasks" not in leaderboard(empty)

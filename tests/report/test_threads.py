@@ -52,15 +52,6 @@ def test_all_columns_of_a_row_fit_an_answer():
     assert any("newly initialised" in line for line in lines)
 
 
-def test_a_verbose_answer_has_all_notes_and_the_sources():
-    diagnosis = FOLDER.diagnose("sbert.t1/sbert-nli-base/sts13", "71.64")
-    text = " ".join(" ".join(lines_of(diagnosis, verbose=True)).split())
-    for note in diagnosis.notes:
-        assert note in text
-    assert "source: sentence-transformers#50, #1090" in text
-    assert "--verbose" not in text
-
-
 def test_facts_hold_what_the_lines_say():
     diagnosis = FOLDER.diagnose("simcse.t5/bert-base-first-last-avg/sts12", "0.4509")
     facts = diagnosis_facts(diagnosis, FOLDER.causes, FOLDER.registry)
@@ -89,15 +80,6 @@ def test_an_answer_names_the_search_where_weights_and_data_are_here(tmp_path):
     assert (
         command_to_search(number, FOLDER.registry, replace(here, data_dir=None)) == ""
     )
-
-
-def test_a_search_that_is_named_keeps_the_answer_short():
-    search = "harness explain sts12.senteval --model minilm.mean --mine 70.10"
-    diagnosis = FOLDER.diagnose("mteb.1-12-75/minilm/sts12", "70.1")
-    lines = lines_of(diagnosis, search=search)
-    assert search in " ".join(line.strip() for line in lines)
-    assert len(lines) <= ANSWER_LINES
-    assert max(map(len, lines)) <= ANSWER_WIDTH
 
 
 @pytest.mark.parametrize(
