@@ -36,13 +36,12 @@ def command_options(effect: Effect, registry: Registry) -> str:
         options.append(f"-m '{protocol.method}'")
     # A similarity function other than the cosine is among the scores of a record; a
     # regression is another task.
-    is_score = protocol.has_similarity and "scored_by" in changed_names
-    if changed_names & {"text", "split"} or (
-        "scored_by" in changed_names and not is_score
-    ):
+    of_score, of_task = {"metric", "aggregation"}, {"text", "split"}
+    (of_score if protocol.has_similarity else of_task).add("scored_by")
+    if changed_names & of_task:
         task = _nearest_task(protocol, registry)
         options.append(f"-t {task}" if task else "no task here")
-    if changed_names & {"metric", "aggregation"} or is_score:
+    if changed_names & of_score:
         options.append(f"score {protocol.score} {protocol.aggregation}".rstrip())
     return ", ".join(options)
 
@@ -99,6 +98,17 @@ def nearest_in_words(wanted: Protocol, nearest: Scores) -> Iterator[str]:
 # Explanations in a terminal
 
 
+EFFECT_HEAD = (
+    "change",
+    "moves the score by",
+    "measured at",
+    "on all rows",
+    "set by",
+    "trap",
+)
+EFFECTS_SHOWN = 10
+
+
 def render_explanation(
     explanation: Explanation,
     registry: Registry,
@@ -113,110 +123,76 @@ def render_explanation(
     Args:
         explanation: What is explained.
         registry: Methods and tasks by name.
-        standings: What other published numbers say of it.
         traps: All traps, in the order of their numbers, which begin with 1.
         width: The width of the terminal, in characters; None: unlimited.
+        standings: What other published numbers say of it.
         every_effect: Whether all effects are shown, and not the first ten.
     """
-    lines = _lines_on_cell(explanation)
-    lines += [standing_in_words(standing) for standing in standings]
-    if not explanation.reproduction.cell.why_not:
-        lines += _lines_on_score(explanation, registry)
-    parts = ["\n".join(wrapped(line, width) for line in lines)]
-    if explanation.protocol is not None:
-        shown = None if every_effect else EFFECTS_SHOWN
-        effects = explanation.effects[:shown]
-        parts.append(_effect_table(effects, registry, width))
-        hidden = len(explanation.effects) - len(effects)
-        if hidden:
-            parts.append(f"{hidden} more: --all")
-        trap_lines = _trap_lines(explanation, effects, traps)
-        if trap_lines:
-            parts.append("\n".join(trap_lines))
-    return "\n\n".join(parts)
-
-
-def _lines_on_cell(explanation: Explanation) -> list[str]:
-    """Lines on a published number: its source, its notes, and the method that reproduces it."""
     cell = explanation.reproduction.cell
-    protocol = explanation.protocol
     lines = [
         f"{cell.id}: {cell.row.name}, {cell.column.label}, published {cell.value}",
         f"source: {cell.source}",
     ]
     lines += [f"note: {note}" for note in cell.notes]
     if cell.why_not:
-        return [*lines, f"{cell.why_not.state}: {cell.why_not.explanation}"]
-    tasks = cell.task or ", ".join(cell.average_of)
-    lines.append(f"needs: {cell.method} on {tasks}")
+        lines.append(f"{cell.why_not.state}: {cell.why_not.explanation}")
+    else:
+        lines += _lines_on_protocol(explanation)
+    lines += [standing_in_words(standing) for standing in standings]
+    if not cell.why_not:
+        lines += _lines_on_score(explanation, registry)
+    parts = ["\n".join(wrapped(line, width) for line in lines)]
+    if explanation.protocol is None:
+        return parts[0]
+    shown = explanation.effects[: None if every_effect else EFFECTS_SHOWN]
+    title = "What each other choice was measured to do"
+    if shown:
+        rows = [_effect_row(effect, registry) for effect in shown]
+        parts.append(f"{title}:\n\n{text_table(rows, EFFECT_HEAD, width)}")
+    else:
+        parts.append(f"{title}: none was measured")
+    if len(explanation.effects) > len(shown):
+        parts.append(f"{len(explanation.effects) - len(shown)} more: --all")
+    # The traps that the number is known for, and those that show one of the effects.
+    numbers = {place for place, trap in enumerate(traps, 1) if trap.applies_to(cell)}
+    numbers.update(number for effect in shown for number in effect.traps)
+    if numbers:
+        trap_lines = ["Traps that apply:"]
+        for number in sorted(numbers):
+            title = traps[number - 1].title
+            trap_lines.append(f"  {number}. {title}: {trap_link(number, traps)}")
+        parts.append("\n".join(trap_lines))
+    return "\n\n".join(parts)
+
+
+def _lines_on_protocol(explanation: Explanation) -> list[str]:
+    """The method that reproduces a number, and its protocol with the evidence for it."""
+    cell, protocol = explanation.reproduction.cell, explanation.protocol
+    lines = [f"needs: {cell.method} on {', '.join(cell.tasks)}"]
     evidence = evidence_in_words(cell, explanation.confirmed_by)
     if evidence:
         lines.append(f"evidence: {evidence}")
     if protocol is not None:
         score = f"{protocol.score} {protocol.aggregation}".rstrip()
-        text_and_split = f"{protocol.text} text, split {protocol.split}"
-        lines.append(f"protocol: {text_and_split}, {score}")
+        lines.append(f"protocol: {protocol.text} text, split {protocol.split}, {score}")
     return lines
 
 
 def _lines_on_score(explanation: Explanation, registry: Registry) -> list[str]:
     """What was measured, or the command that measures it; the nearest rows that were measured."""
     reproduction = explanation.reproduction
-    lines = []
     difference = reproduction.verdict.difference
     if reproduction.measured is None or difference is None:
-        lines.append(f"measured: {reproduction.state}")
-        lines.append(f"run: {command_to_measure(reproduction.cell, registry)}")
+        command = command_to_measure(reproduction.cell, registry)
+        lines = [f"measured: {reproduction.state}", f"run: {command}"]
     else:
         verdict = f"{signed(difference, 4)}, {reproduction.state}"
-        lines.append(f"measured: {reproduction.measured:.4f} ({verdict})")
+        lines = [f"measured: {reproduction.measured:.4f} ({verdict})"]
         if reproduction.coverage is not None:
             column = reproduction.cell.column.label
             note = coverage_note({column: reproduction.coverage})
-            if note:
-                lines.append(f"word vectors: {note}")
+            lines += [f"word vectors: {note}"] if note else []
     if explanation.protocol is not None:
         nearest = nearest_in_words(explanation.protocol, explanation.nearest)
         lines += [f"nearest row measured: {row}" for row in nearest]
-    return lines
-
-
-EFFECT_HEAD = (
-    "change",
-    "moves the score by",
-    "measured at",
-    "on all rows",
-    "set by",
-    "trap",
-)
-EFFECTS_SHOWN = 10
-
-
-def _effect_table(
-    effects: Sequence[Effect], registry: Registry, width: int | None
-) -> str:
-    """The effects of other choices as a table."""
-    title = "What each other choice was measured to do"
-    if not effects:
-        return f"{title}: none was measured"
-    rows = [_effect_row(effect, registry) for effect in effects]
-    return f"{title}:\n\n{text_table(rows, EFFECT_HEAD, width)}"
-
-
-def _trap_lines(
-    explanation: Explanation, effects: Sequence[Effect], traps: Sequence[Trap]
-) -> list[str]:
-    """The traps that the number is known for, and those that show one of the effects."""
-    numbers_of_traps: set[int] = set()
-    for number, trap in enumerate(traps, start=1):
-        if trap.applies_to(explanation.reproduction.cell):
-            numbers_of_traps.add(number)
-    for effect in effects:
-        numbers_of_traps.update(effect.traps)
-    if not numbers_of_traps:
-        return []
-    lines = ["Traps that apply:"]
-    for number in sorted(numbers_of_traps):
-        title = traps[number - 1].title
-        lines.append(f"  {number}. {title}: {trap_link(number, traps)}")
     return lines
