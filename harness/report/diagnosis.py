@@ -148,7 +148,14 @@ def _verdict(diagnosis: Diagnosis) -> list[str]:
     if diagnosis.is_rounding:
         lines.append("Most likely nothing is wrong: rounding, or another processor.")
     elif diagnosis.distant_spread is not None:
-        lines.append(_distance_in_words(diagnosis.numbers, diagnosis.distant_spread))
+        spread = diagnosis.distant_spread
+        number = _number_in_column_of(spread, diagnosis)
+        deviations = spread.deviations(number.points)
+        side = "below" if deviations < 0 else "above"
+        lines.append(
+            f"No seed gives that: {number.cell.column.id} is {abs(deviations):.0f} deviations "
+            f"{side} the mean of {spread.seeds} seeds."
+        )
     elif diagnosis.nothing_is_wrong:
         lines.append("Most likely nothing is wrong:")
     elif diagnosis.is_unknown and diagnosis.notes:
@@ -158,26 +165,6 @@ def _verdict(diagnosis: Diagnosis) -> list[str]:
     elif all(each.certainty == "possible" for each in diagnosis.suggestions):
         lines.append("Nothing explains it for sure; what it may be:")
     return lines
-
-
-def _distance_in_words(numbers: Sequence[ReportedNumber], spread: SeedSpread) -> str:
-    """How far the reader's number is from the mean over seeds."""
-    number = _number_of_spread(numbers, spread)
-    deviations = abs(spread.deviations(number.points))
-    side = "below" if number.points < spread.mean else "above"
-    return (
-        f"No seed gives that: {number.cell.column.id} is {deviations:.0f} deviations {side} the "
-        f"mean of {spread.seeds} seeds."
-    )
-
-
-def _number_of_spread(
-    numbers: Sequence[ReportedNumber], spread: SeedSpread
-) -> ReportedNumber:
-    """The reader's number in the column whose seeds were measured."""
-    column = spread.cell.column.id
-    [number] = [number for number in numbers if number.cell.column.id == column]
-    return number
 
 
 def _wrapped(text: str, indent: str, further_indent: str) -> list[str]:
@@ -200,9 +187,16 @@ def _title(suggestion: Suggestion, diagnosis: Diagnosis) -> str:
     fits = f" (but not {', '.join(suggestion.misfits)})" if suggestion.misfits else ""
     if suggestion.cause is not None:
         return f"{suggestion.cause.title}{fits}"
-    if suggestion.spread is not None:
-        return _spread_in_words(suggestion.spread, diagnosis.numbers)
-    changes = changes_in_words(suggestion.changes, diagnosis.numbers[0].cell.protocol)
+    spread = suggestion.spread
+    if spread is not None:
+        number = _number_in_column_of(spread, diagnosis)
+        return (
+            f"Another seed: {spread.seeds} trainings gave {spread.mean:.2f} ± {spread.sd:.2f} "
+            f"({spread.cell.table.id}); yours is {spread.deviations(number.points):+.1f} "
+            f"deviations from it, the paper's {spread.deviations(number.cell.score):+.1f}"
+        )
+    own = diagnosis.numbers[0].cell
+    changes = changes_in_words(suggestion.changes, own.protocol)
     cell = suggestion.printed_cell
     if cell is None:
         effects = [
@@ -213,24 +207,15 @@ def _title(suggestion: Suggestion, diagnosis: Diagnosis) -> str:
     if suggestion.about == ("model",):
         return f"Your numbers are those of {cell.row.name}, {cell.row_id}{fits}"
     if suggestion.is_printed:
-        subject = (
-            "Your number is" if len(diagnosis.numbers) == 1 else "Your numbers are"
-        )
-        how = changes or _no_difference(suggestion, diagnosis)
-        return f"{subject} printed in {_place(cell)}{fits}: {how}"
+        is_one = len(diagnosis.numbers) == 1
+        subject = "Your number is" if is_one else "Your numbers are"
+        is_same = bool(own.method) and cell.method == own.method
+        unchanged = "same protocol" if is_same else "no difference is known"
+        return f"{subject} printed in {_place(cell)}{fits}: {changes or unchanged}"
     return (
         f"{changes}: {cell.value} in {_place(cell)}, which leaves "
         f"{suggestion.unexplained:.2f}"
     )
-
-
-def _no_difference(suggestion: Suggestion, diagnosis: Diagnosis) -> str:
-    """Whether a row with the reader's numbers has the same protocol, or only may have it."""
-    cell = diagnosis.numbers[0].cell
-    other = suggestion.printed_cell
-    if other is not None and cell.method and other.method == cell.method:
-        return "same protocol"
-    return "no difference is known"
 
 
 def changes_in_words(changes: Mapping[str, str], protocol: Protocol) -> str:
@@ -260,16 +245,10 @@ def _place(cell: PublishedCell) -> str:
     return cell.row_id
 
 
-def _spread_in_words(spread: SeedSpread, numbers: Sequence[ReportedNumber]) -> str:
-    """Where the reader's number and the published one are among the seeds."""
-    number = _number_of_spread(numbers, spread)
-    deviations_of_reader = spread.deviations(number.points)
-    deviations_of_paper = spread.deviations(number.cell.score)
-    return (
-        f"Another seed: {spread.seeds} trainings gave {spread.mean:.2f} ± {spread.sd:.2f} "
-        f"({spread.cell.table.id}); yours is {deviations_of_reader:+.1f} deviations from it, "
-        f"the paper's {deviations_of_paper:+.1f}"
-    )
+def _number_in_column_of(spread: SeedSpread, diagnosis: Diagnosis) -> ReportedNumber:
+    """The reader's number in the column whose seeds were measured."""
+    numbers = {number.cell.column.id: number for number in diagnosis.numbers}
+    return numbers[spread.cell.column.id]
 
 
 def _details(suggestion: Suggestion, causes: Causes, registry: Registry) -> list[str]:

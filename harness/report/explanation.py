@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from harness.core.terminal import counted, text_table, wrapped
@@ -11,7 +11,7 @@ from harness.report.next_steps import command_to_measure
 from harness.report.sentences import coverage_note, evidence_in_words, signed, trap_link
 from harness.report.standings import standing_in_words
 from harness.report.table import MISSING_NUMBER
-from harness.results.effects import Effect, Scores, other_choices
+from harness.results.effects import Effect, other_choices
 from harness.results.explain import Explanation
 from harness.results.protocols import Protocol
 from harness.results.questions import Trap
@@ -86,16 +86,6 @@ def effect_facts(effect: Effect, registry: Registry) -> dict[str, Any]:
         "made_by": command_options(effect, registry),
         "traps": effect.traps,
     }
-
-
-def nearest_in_words(wanted: Protocol, nearest: Scores) -> Iterator[str]:
-    """Each row with what differs from the wanted one: `minilm with fit on target: 79.70`."""
-    for row, score in nearest.items():
-        differences = choices_in_words(other_choices(wanted, row)) or "this protocol"
-        yield f"{row.encoder} with {differences}: {score:.2f}"
-
-
-# Explanations in a terminal
 
 
 EFFECT_HEAD = (
@@ -193,6 +183,10 @@ def _lines_on_score(explanation: Explanation, registry: Registry) -> list[str]:
             note = coverage_note({column: reproduction.coverage})
             lines += [f"word vectors: {note}"] if note else []
     if explanation.protocol is not None:
-        nearest = nearest_in_words(explanation.protocol, explanation.nearest)
-        lines += [f"nearest row measured: {row}" for row in nearest]
+        for row, score in explanation.nearest.items():
+            differences = other_choices(explanation.protocol, row)
+            words = choices_in_words(differences) or "this protocol"
+            lines.append(
+                f"nearest row measured: {row.encoder} with {words}: {score:.2f}"
+            )
     return lines

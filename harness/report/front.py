@@ -6,22 +6,21 @@ does it, the tables of the four papers, the counts, and a list of all published 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from harness.core.hardware import base_name
 from harness.core.terminal import counted
 from harness.report.claims import claims_by_size, outcomes_in_words
 from harness.report.next_steps import sources_of_records, waiting_numbers
-from harness.report.papers import published_table
 from harness.report.sentences import metric_in_words, states_in_words
-from harness.report.standings import count_standings
 from harness.report.table import MISSING_NUMBER, ShownCell, ShownTable, row_of, table_of
-from harness.results import published
 from harness.results.differences import Outcome
 from harness.results.folder import ResultsFolder
 from harness.results.index import DIGEST_DIGITS_SHOWN, encoder_of_method
 from harness.results.reproduction import Reproduction, count
 from harness.results.scorings import TASK_LABELS
+from harness.results.standings import StandingKind
 from harness.results.verdict import CellState
 
 # The tables of the four papers on the seven tasks, and the encoder of most of their rows.
@@ -94,16 +93,6 @@ def missing(folder: ResultsFolder) -> str:
     )
 
 
-def papers_tables(folder: ResultsFolder) -> list[tuple[published.Table, ShownTable]]:
-    """The tables of the four papers: each row with its measured numbers, or why not."""
-    tables = {table.id: table for table in folder.tables}
-    return [
-        (tables[name], published_table(tables[name], folder, with_footnotes=False))
-        for name in PAPERS_TABLES
-        if name in tables
-    ]
-
-
 def tallies(folder: ResultsFolder) -> ShownTable:
     """What was compared with what, how many there are, and what came of it."""
     head = ("what was compared", "how many", "what came of it")
@@ -131,7 +120,9 @@ def _tallies(folder: ResultsFolder) -> Iterator[tuple[str, str, str]]:
             f"{rehearsal.numbers:,}",
             f"with the code of commit {rehearsal.commit[:DIGEST_DIGITS_SHOWN]}",
         )
-    standings = count_standings(folder.standings)
+    standings: Counter[StandingKind] = Counter()
+    for of_number in folder.standings.values():
+        standings.update({standing.kind for standing in of_number})
     yield (
         "of them printed by another table, too",
         f"{len(folder.standings):,}",
@@ -214,13 +205,3 @@ def published_tables(folder: ResultsFolder) -> list[list[object]]:
         rows.append((counts["run"], [name, *of_counts, _verdicts(numbers), needs]))
     rows.sort(key=lambda row: -row[0])
     return [cells for _, cells in rows]
-
-
-def not_exact(folder: ResultsFolder) -> list[Reproduction]:
-    """The measured numbers that are not exact."""
-    exact = (CellState.EXACT, CellState.CONSISTENT)
-    return [
-        number
-        for number in folder.all_reproductions
-        if number.scores and number.state not in exact
-    ]

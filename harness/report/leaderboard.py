@@ -13,8 +13,8 @@ from typing import Any
 from harness.core.files import file_name
 from harness.core.types import Record, Section
 from harness.report.boards import SECTIONS, section_board, seven_tasks
-from harness.report.front import measured_most, missing, papers_tables, published_tables
-from harness.report.papers import legend
+from harness.report.front import PAPERS_TABLES, measured_most, missing, published_tables
+from harness.report.papers import legend, published_table
 from harness.report.render import rendered
 from harness.report.sentences import origin_in_words
 from harness.results.encoder_sizes import in_groups
@@ -43,12 +43,18 @@ def leaderboard(folder: ResultsFolder) -> str:
     encoders = methods_by_encoder(methods)
     for size, names in in_groups(encoders, folder.encoder_sizes).items():
         links_by_size[size.heading] = [(name, encoder_file(name)) for name in names]
+    tables = {table.id: table for table in folder.tables}
+    papers = []
+    for name in PAPERS_TABLES:
+        if name in tables:
+            shown = published_table(tables[name], folder, with_footnotes=False)
+            papers.append((tables[name], shown))
     return rendered(
         "leaderboard.md",
         title="Leaderboard",
         measured_most=measured_most(folder),
         missing=missing(folder),
-        papers=papers_tables(folder),
+        papers=papers,
         legend=legend(),
         published_tables=published_tables(folder),
         boards=[board for board in boards if board is not None],

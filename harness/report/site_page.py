@@ -28,7 +28,7 @@ from harness.report.claims import (
     outcomes_in_words,
 )
 from harness.report.dialogs import dialog_data
-from harness.report.front import measured_most, missing, not_exact, tallies
+from harness.report.front import measured_most, missing, tallies
 from harness.report.papers import VERDICT_MARKS, legend, published_table
 from harness.report.pictures import PICTURE, Picture
 from harness.report.render import TEMPLATE_FOLDER, templates
@@ -39,6 +39,7 @@ from harness.results.differences import Outcome
 from harness.results.folder import ResultsFolder
 from harness.results.reproduction import count
 from harness.results.scorings import SCORINGS
+from harness.results.verdict import CellState
 
 SITE_PAGE = "site/index.html"
 FILES = ("site.html", "table.html", "site.css", "site.js", "vendor/dataTables.min.js")
@@ -126,7 +127,9 @@ def _papers(
 def _inexact(folder: ResultsFolder) -> ShownTable:
     """The measured numbers that are not exact, with the known reasons."""
     rows = []
-    for number in not_exact(folder):
+    for number in folder.all_reproductions:
+        if not number.scores or number.state in (CellState.EXACT, CellState.CONSISTENT):
+            continue
         cell = number.cell
         name = f"{cell.table.paper}, {cell.row.name}, {cell.column.label}"
         state = str(number.state)

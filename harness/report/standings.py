@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from harness.results.owners import Owner
-from harness.results.published import PublishedCell
-from harness.results.standings import Standing, StandingKind, Standings
+from harness.results.standings import Standing, StandingKind
 
 OWNERS_SHOWN = 8
 
@@ -39,14 +38,6 @@ def standings_in_short(standings: Sequence[Standing]) -> str:
     )
 
 
-def count_standings(standings: Standings) -> Counter[StandingKind]:
-    """How many published numbers have a standing of each kind."""
-    counts: Counter[StandingKind] = Counter()
-    for standings_of_number in standings.values():
-        counts.update({standing.kind for standing in standings_of_number})
-    return counts
-
-
 # Whose numbers
 
 
@@ -59,8 +50,12 @@ def owners_in_words(owners: Sequence[Owner], figures: int) -> list[str]:
     """
     if not owners:
         return ["No published row has these numbers."]
+    models = set()  # of the rows that print as many numbers as the first
+    for owner in owners:
+        if len(owner.equal) == len(owners[0].equal):
+            models.add((owner.row.first.protocol.encoder, owner.row.first.start))
     lines = []
-    if len({_model(owner.row.first) for owner in _best(owners)}) > 1:
+    if len(models) > 1:
         lines.append("Ambiguous: rows of several models have these numbers.")
     for owner in owners[:OWNERS_SHOWN]:
         cell = owner.row.first
@@ -72,14 +67,3 @@ def owners_in_words(owners: Sequence[Owner], figures: int) -> list[str]:
     if hidden > 0:
         lines.append(f"{hidden} more rows have as many of them or fewer.")
     return lines
-
-
-def _best(owners: Sequence[Owner]) -> Iterable[Owner]:
-    """The owners that print as many numbers as the first."""
-    most = len(owners[0].equal)
-    return (owner for owner in owners if len(owner.equal) == most)
-
-
-def _model(number: PublishedCell) -> tuple[str, str]:
-    """What tells the model of a row from others."""
-    return number.protocol.encoder, number.start
