@@ -30,12 +30,7 @@ from harness.evaluation.compare import (
 )
 from harness.registry import look_up
 from harness.report.markdown import escape
-from harness.report.method_table import (
-    ScoreColumns,
-    columns_of_published,
-    columns_of_tasks,
-    method_table,
-)
+from harness.report.method_table import columns_of, method_table, tasks_of
 from harness.report.table import ShownTable, latex_float, terminal
 from harness.report.table import markdown as in_markdown
 from harness.results.folder import ResultsFolder
@@ -193,12 +188,8 @@ def _table_of_methods(
     patterns.require_known(folder.records.methods)
     tasks = registry.select_tasks(patterns.tasks)
     published = [folder.table(name) for name in paper_tables or ()]
-    columns = columns_of_published(published, folder, tasks)
-    names = _tasks_of(columns)
-    if aggregation:
-        tasks = tasks or tuple(registry.tasks[name] for name in names)
-        columns = columns_of_tasks(tasks, aggregation, folder)
-        names = _tasks_of(columns)
+    columns = columns_of(folder, tasks, published, aggregation)
+    names = tasks_of(columns)
     measured = {method for method, task in folder.records.by_cell if task in names}
     methods: dict[str, None] = {}  # each once, in the order of the patterns
     for pattern in patterns.methods:
@@ -213,11 +204,6 @@ def _table_of_methods(
         )
     ties = ties_with_best([*methods], columns, resampler)
     return method_table([*methods], columns, folder, published, ties)
-
-
-def _tasks_of(columns: ScoreColumns) -> dict[str, None]:
-    """The tasks of the scores in columns, each once, in order."""
-    return dict.fromkeys(task for scores in columns.values() for task, _ in scores)
 
 
 # Tests

@@ -50,29 +50,21 @@ ScoreColumns = Mapping[str, tuple[TaskScore, ...]]
 # Columns
 
 
-def columns_of_tasks(
-    tasks: Sequence[Task], aggregation: str, folder: ResultsFolder
+def columns_of(
+    folder: ResultsFolder,
+    tasks: Sequence[Task] = (),
+    tables: Sequence[published.Table] = (),
+    aggregation: str | None = None,
 ) -> ScoreColumns:
-    """A column for the main score of each task, and their average where all are of one kind."""
-    scores = []
-    for task in tasks:
-        main = metric_of(task).main_score
-        path = (*main[:-1], aggregation) if main[-1] in AGGREGATIONS else main
-        scores.append(_of_single_set((task.name, path), folder.records))
-    return _with_average(scores, folder.registry)
-
-
-def columns_of_published(
-    tables: Sequence[published.Table], folder: ResultsFolder, tasks: Sequence[Task] = ()
-) -> ScoreColumns:
-    """Columns in the protocol of published tables.
+    """The columns of tasks, with their average where all are scored in one way.
 
     Args:
-        tables: The published tables.
         folder: The results, by which a task with a single set of pairs is known.
-        tasks: The tasks that are wanted, in their order, each by its main metric; a task
-            has a column for each aggregation under which it is published, or one under
-            `all`. Without any, the columns are those of the tables, averages too.
+        tasks: The tasks, in their order, each by its main metric. Without any, the columns
+            are those of the tables, averages too.
+        tables: Published tables. A task has a column for each aggregation under which
+            they print it, or one under `all`.
+        aggregation: The aggregation in place of those of the tables.
     """
     columns: dict[str, tuple[TaskScore, ...]] = {}
     for table in tables:
@@ -80,19 +72,30 @@ def columns_of_published(
             scores = scores_of(cell, folder.records)
             if scores:
                 columns.setdefault(_heading(scores, folder.registry), scores)
+    if aggregation and not tasks:
+        tasks = [folder.registry.tasks[name] for name in tasks_of(columns)]
     if not tasks:
         return columns
     wanted = []
     for task in tasks:
         main = metric_of(task).main_score
-        paths = dict.fromkeys(
-            path
-            for (other, path), *more in columns.values()
-            if _base(other) == _base(task.name) and path[0] == main[0] and not more
-        )
-        for path in paths or [main]:
+        paths = [main]
+        if not aggregation:
+            paths = [
+                path
+                for (other, path), *more in columns.values()
+                if _base(other) == _base(task.name) and path[0] == main[0] and not more
+            ]
+        elif main[-1] in AGGREGATIONS:
+            paths = [(*main[:-1], aggregation)]
+        for path in dict.fromkeys(paths or [main]):
             wanted.append(_of_single_set((task.name, path), folder.records))
     return _with_average(wanted, folder.registry)
+
+
+def tasks_of(columns: ScoreColumns) -> dict[str, None]:
+    """The tasks of the scores in columns, each once, in order."""
+    return dict.fromkeys(task for scores in columns.values() for task, _ in scores)
 
 
 def scores_of(cell: PublishedCell, results: Results) -> tuple[TaskScore, ...]:
@@ -279,7 +282,7 @@ def _digests(
     methods: Sequence[str], columns: ScoreColumns, results: Results
 ) -> dict[str, str]:
     """The digests of the data that the first method was measured on, and of the records."""
-    tasks = dict.fromkeys(task for scores in columns.values() for task, _ in scores)
+    tasks = tasks_of(columns)
     records: list[Record] = []
     for task in tasks:
         records += results.records(methods[0], task)

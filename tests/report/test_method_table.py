@@ -8,11 +8,7 @@ from fakes import made_record, results_folder, results_of
 
 from harness.core.types import AGGREGATIONS
 from harness.registry import load_registry
-from harness.report.method_table import (
-    columns_of_published,
-    columns_of_tasks,
-    method_table,
-)
+from harness.report.method_table import columns_of, method_table
 from harness.report.papers import printed_number
 from harness.results.store import Store
 
@@ -52,7 +48,7 @@ def published_rows(columns, results, published):
 @pytest.mark.parametrize("name", sorted(TABLES))
 def test_every_number_that_fits_a_task_is_shown_beside_the_methods(name, measured):
     table = TABLES[name]
-    columns = columns_of_published([table], folder_of(measured))
+    columns = columns_of(folder_of(measured), tables=[table])
     if not columns:
         return
     rows = published_rows(columns, measured, table)
@@ -66,7 +62,7 @@ def test_named_tasks_keep_their_order_and_have_the_protocol_of_the_table(measure
     """STS12 to STS16 by the weighted mean of their subsets; a single set has one score."""
     names = ("sts-b.senteval", "sts12.senteval", "sick-r.senteval")
     tasks = [REGISTRY.tasks[name] for name in names]
-    columns = columns_of_published([WHITENING], folder_of(measured), tasks)
+    columns = columns_of(folder_of(measured), tasks, [WHITENING])
     assert [*columns] == ["STS-B", "STS12 (wmean)", "SICK-R"]
     rows = {row["method"]: row for row in published_rows(columns, measured, WHITENING)}
     assert rows["BERTbase-whitening-256 (target)"] == {
@@ -83,7 +79,7 @@ def test_a_number_of_another_aggregation_is_not_put_into_a_column(
     aggregation, measured
 ):
     tasks = [REGISTRY.tasks[name] for name in ("sts12.senteval", "sick-r.senteval")]
-    columns = columns_of_tasks(tasks, aggregation, folder_of(measured))
+    columns = columns_of(folder_of(measured), tasks, aggregation=aggregation)
     rows = published_rows(columns, measured, WHITENING)
     year = "STS12" if aggregation == "all" else f"STS12 ({aggregation})"
     has_year = any(row[year] != "–" for row in rows)
@@ -94,7 +90,7 @@ def test_a_number_of_another_aggregation_is_not_put_into_a_column(
 def test_two_numbers_of_one_protocol_in_a_row_are_both_shown(measured):
     """The columns of SBERT's Table 6 are of one task and score, and of different trainings."""
     table = TABLES["sbert.t6"]
-    columns = columns_of_published([table], folder_of(measured))
+    columns = columns_of(folder_of(measured), tables=[table])
     row = published_rows(columns, measured, table)[0]
     assert row["sts-b.dev"] == "80.78 / 87.44"
 
@@ -105,6 +101,6 @@ def test_a_corpus_of_a_plug_in_that_is_not_loaded_is_said_to_be_unknown():
         made_record(method, "sts-b", {"spearman": {"all": 60.0, "groups": {}}})
     )
     folder = folder_of(results)
-    columns = columns_of_tasks([REGISTRY.tasks["sts-b"]], "all", folder)
+    columns = columns_of(folder, [REGISTRY.tasks["sts-b"]])
     made = method_table([method], columns, folder)
     assert "`@mine`: fitted on a corpus that no loaded plug-in defines." in made.notes
