@@ -15,7 +15,7 @@ from harness.registry import Registry
 from harness.report.next_steps import command_to_measure
 from harness.report.sentences import signed
 from harness.results.causes import Causes
-from harness.results.diagnosis import Diagnosis, SeedSpread, Suggestion
+from harness.results.diagnosis import Diagnosis, Suggestion
 from harness.results.numbers import ReportedNumber
 from harness.results.protocols import UNKNOWN, Protocol
 from harness.results.published import PublishedCell
@@ -149,7 +149,7 @@ def _verdict(diagnosis: Diagnosis) -> list[str]:
         lines.append("Most likely nothing is wrong: rounding, or another processor.")
     elif diagnosis.distant_spread is not None:
         spread = diagnosis.distant_spread
-        number = _number_in_column_of(spread, diagnosis)
+        number = spread.number
         deviations = spread.deviations(number.points)
         side = "below" if deviations < 0 else "above"
         lines.append(
@@ -189,11 +189,12 @@ def _title(suggestion: Suggestion, diagnosis: Diagnosis) -> str:
         return f"{suggestion.cause.title}{fits}"
     spread = suggestion.spread
     if spread is not None:
-        number = _number_in_column_of(spread, diagnosis)
+        number = spread.number
         return (
-            f"Another seed: {spread.seeds} trainings gave {spread.mean:.2f} ± {spread.sd:.2f} "
-            f"({spread.cell.table.id}); yours is {spread.deviations(number.points):+.1f} "
-            f"deviations from it, the paper's {spread.deviations(number.cell.score):+.1f}"
+            f"Another seed: {spread.seeds} trainings gave {spread.mean.score:.2f} ± "
+            f"{spread.sd:.2f} ({spread.mean.table.id}); yours is "
+            f"{spread.deviations(number.points):+.1f} deviations from it, the paper's "
+            f"{spread.deviations(number.cell.score):+.1f}"
         )
     own = diagnosis.numbers[0].cell
     changes = changes_in_words(suggestion.changes, own.protocol)
@@ -245,12 +246,6 @@ def _place(cell: PublishedCell) -> str:
     return cell.row_id
 
 
-def _number_in_column_of(spread: SeedSpread, diagnosis: Diagnosis) -> ReportedNumber:
-    """The reader's number in the column whose seeds were measured."""
-    numbers = {number.cell.column.id: number for number in diagnosis.numbers}
-    return numbers[spread.cell.column.id]
-
-
 def _details(suggestion: Suggestion, causes: Causes, registry: Registry) -> list[str]:
     """What makes the number, and a command or a look that shows whether it does."""
     cause, spread, cell = suggestion.cause, suggestion.spread, suggestion.printed_cell
@@ -262,7 +257,7 @@ def _details(suggestion: Suggestion, causes: Causes, registry: Registry) -> list
     if cause is not None:
         details.append(f"check: {cause.check}")
     elif spread is not None:
-        method = compose_method(spread.cell.method, registry)
+        method = compose_method(spread.mean.method, registry)
         source = method.encoder.source if method is not None else None
         if isinstance(source, Trained):
             details.append(f"check: harness train family {source.family}")
@@ -282,7 +277,7 @@ def _sources(suggestion: Suggestion) -> list[str]:
         sources.append(f"source: {suggestion.cause.source}")
     cell = suggestion.printed_cell
     if cell is None and suggestion.spread is not None:
-        cell = suggestion.spread.cell
+        cell = suggestion.spread.mean
     if cell is not None:
         sources.append(f"source: {cell.place} ({cell.source})")
     return sources

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from statistics import fmean
 
 from harness.results.causes import CERTAINTIES, Cause, Causes
@@ -52,35 +53,48 @@ SEED_DEVIATIONS = 2.0
 FAR_DEVIATIONS = 5.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SeedSpread:
-    """The scores that trainings of one recipe gave under different seeds, in points.
+    """A reader's number among the scores that trainings gave under different seeds.
 
     Attributes:
-        cell: The published number that is their mean.
-        seeds: How many trainings there were.
-        mean: Their mean.
-        sd: Their standard deviation.
+        number: The reader's number.
+        seeds: How many trainings of the recipe there were.
+        mean: The published number that is their mean.
+        sd: Their standard deviation, in points.
         low: The lowest score; None where it is not published.
         high: The highest score.
     """
 
-    cell: PublishedCell
+    number: ReportedNumber
     seeds: int
-    mean: float
+    mean: PublishedCell
     sd: float
-    low: float | None = None
-    high: float | None = None
+    low: float | None
+    high: float | None
 
     def deviations(self, points: float) -> float:
         """How many standard deviations a score is above the mean."""
-        return (points - self.mean) / self.sd
+        return (points - self.mean.score) / self.sd
 
-    def holds(self, points: float) -> bool:
-        """Whether a score is between the lowest and the highest of the seeds."""
+    @property
+    def holds(self) -> bool:
+        """Whether the reader's number is between the lowest and the highest of the seeds."""
+        points = self.number.points
         if self.low is None or self.high is None:
             return abs(self.deviations(points)) <= SEED_DEVIATIONS
         return self.low <= points <= self.high
+
+    @property
+    def is_far(self) -> bool:
+        """Whether the number is so far away that another seed does not explain it.
+
+        If the published number is further away than the reader's, the spread belongs to
+        another training and says nothing.
+        """
+        reported = abs(self.deviations(self.number.points))
+        published = abs(self.deviations(self.number.cell.score))
+        return reported > max(FAR_DEVIATIONS, published)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -230,6 +244,7 @@ def diagnose(
     suggestions = _without_repetitions(suggestions)
     is_found = any(suggestion.certainty == "certain" for suggestion in suggestions)
 
+    distant_spread = next((spread for spread in spreads if spread.is_far), None)
     notes: dict[str, None] = {}  # in their order, each once
     for reported in numbers:
         notes |= dict.fromkeys(reported.cell.notes)
@@ -239,7 +254,7 @@ def diagnose(
         suggestions=tuple(suggestions[:SUGGESTIONS_SHOWN]),
         further_suggestions=tuple(suggestions[SUGGESTIONS_SHOWN:]),
         is_rounding=is_rounding,
-        distant_spread=None if is_found else _distant_spread(spreads),
+        distant_spread=None if is_found else distant_spread,
         unknown_columns=unknown_columns,
     )
 
@@ -349,17 +364,9 @@ def _is_of_development_set(suggestion: Suggestion) -> bool:
 # 3. Another seed
 
 
-@dataclass(frozen=True)
-class NumberAndSpread:
-    """A reader's number, and the published spread of its column over seeds."""
-
-    number: ReportedNumber
-    spread: SeedSpread
-
-
 def _spreads(
     numbers: Sequence[ReportedNumber], rows: Iterable[PublishedRow]
-) -> list[NumberAndSpread]:
+) -> list[SeedSpread]:
     """The reader's numbers whose spread over seeds is published, the average first."""
     # A table has the mean, the lowest and the highest score in rows of their own.
     cells_by_column: dict[tuple[str, str, str], dict[str, PublishedCell]] = {}
@@ -368,59 +375,33 @@ def _spreads(
             name = (cell.table.id, cell.column.id, str(cell.row.n))
             cells_by_column.setdefault(name, {})[cell.row.statistic] = cell
     spreads = []
-    for reported in numbers:
-        for cell_by_statistic in cells_by_column.values():
-            spread = _spread(cell_by_statistic)
-            if spread and spread.cell.column.id == reported.cell.column.id:
-                spreads.append(NumberAndSpread(number=reported, spread=spread))
-    return sorted(spreads, key=lambda item: not item.number.cell.average_of)
+    for number, (name, cells) in product(numbers, cells_by_column.items()):
+        mean, low, high = (cells.get(which) for which in ("mean", "min", "max"))
+        is_of_column = name[1] == number.cell.column.id
+        if is_of_column and mean is not None and mean.sd is not None:
+            spread = SeedSpread(
+                number=number,
+                seeds=mean.row.n or 0,
+                mean=mean,
+                sd=mean.sd,
+                low=low.points if low else None,
+                high=high.points if high else None,
+            )
+            spreads.append(spread)
+    return sorted(spreads, key=lambda spread: not spread.number.cell.average_of)
 
 
-def _spread(cell_by_statistic: Mapping[str, PublishedCell]) -> SeedSpread | None:
-    """The spread of a column, from its mean, minimum and maximum; None without a mean and sd."""
-    mean = cell_by_statistic.get("mean")
-    if mean is None or mean.sd is None:
-        return None
-    low, high = cell_by_statistic.get("min"), cell_by_statistic.get("max")
-    return SeedSpread(
-        cell=mean,
-        seeds=mean.row.n or 0,
-        mean=mean.score,
-        sd=mean.sd,
-        low=low.points if low else None,
-        high=high.points if high else None,
-    )
-
-
-def _another_seed(spreads: Sequence[NumberAndSpread]) -> list[Suggestion]:
+def _another_seed(spreads: Sequence[SeedSpread]) -> list[Suggestion]:
     """The suggestion that the training had another seed, if most numbers are within a spread.
 
     If one of the numbers is an average, it decides alone.
     """
-    averages = [item for item in spreads if item.number.cell.average_of]
-    deciding_items = averages or spreads
-    items_within = [
-        item for item in deciding_items if item.spread.holds(item.number.points)
-    ]
-    if 2 * len(items_within) <= len(deciding_items):
+    averages = [spread for spread in spreads if spread.number.cell.average_of]
+    deciding = averages or spreads
+    holding = [spread for spread in deciding if spread.holds]
+    if 2 * len(holding) <= len(deciding):
         return []
-    return [
-        Suggestion(about=("seed",), certainty="likely", spread=items_within[0].spread)
-    ]
-
-
-def _distant_spread(spreads: Iterable[NumberAndSpread]) -> SeedSpread | None:
-    """A spread from which a number is so far away that another seed does not explain it.
-
-    If the published number is further away from a spread than the reader's, the spread
-    belongs to another training and says nothing.
-    """
-    for item in spreads:
-        reported_deviations = abs(item.spread.deviations(item.number.points))
-        published_deviations = abs(item.spread.deviations(item.number.cell.score))
-        if reported_deviations > max(FAR_DEVIATIONS, published_deviations):
-            return item.spread
-    return None
+    return [Suggestion(about=("seed",), certainty="likely", spread=holding[0])]
 
 
 # 4. Causes outside of protocols
