@@ -9,6 +9,7 @@ come with the harness.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
@@ -16,7 +17,6 @@ import numpy as np
 
 from harness.core.arrays import Float
 from harness.core.toml import read_rows, read_typed
-from harness.core.types import Record
 from harness.registry import Registry, load_registry
 from harness.results import conformance
 from harness.results.causes import Causes, read_causes
@@ -105,75 +105,42 @@ class ResultsFolder:
     # Records
 
     @cached_property
-    def _results_by_folder(self) -> Mapping[Path, Results]:
-        """The records of each folder, without the cells of the folders before it."""
-        results_by_folder: dict[Path, Results] = {}
-        earlier_cells: set[CellName] = set()
-        for folder in self.folders:
-            results = Results.read(Store(folder))
-            new_cells = [cell for cell in results.by_cell if cell not in earlier_cells]
-            results_by_folder[folder] = results.select(new_cells)
-            earlier_cells.update(new_cells)
-        return results_by_folder
-
-    @cached_property
-    def _folder_of_cell(self) -> Mapping[CellName, Path]:
-        """The folder that the records of each cell are from."""
-        folders: dict[CellName, Path] = {}
-        for folder, results in self._results_by_folder.items():
-            folders |= dict.fromkeys(results.by_cell, folder)
-        return folders
-
-    @cached_property
     def records(self) -> Results:
         """The records of all folders, a cell from the first folder that has it."""
-        by_cell: dict[CellName, Sequence[Record]] = {}
-        lines: dict[CellName, bytes] = {}
-        for results in self._results_by_folder.values():
-            by_cell |= results.by_cell
-            lines |= {cell: results.lines[cell] for cell in results.by_cell}
-        return Results(
-            by_cell,
-            packaged=self._packaged_methods,
-            stale=self._stale(by_cell),
-            lines=lines,
-        )
-
-    @property
-    def _packaged_methods(self) -> frozenset[str]:
-        """The methods whose records are all packaged; none where one folder is read alone."""
-        if len(self.folders) == 1:
-            return frozenset()
-        methods = {method for method, _ in self._folder_of_cell}
-        for method, task in self._folder_of_cell:
-            if not self.is_packaged(method, task):
-                methods.discard(method)
-        return frozenset(methods)
-
-    def _stale(
-        self, by_cell: Mapping[CellName, Sequence[Record]]
-    ) -> frozenset[CellName]:
-        """The cells that were measured with other settings than their method has now."""
-        identifiers = {method for method, _ in by_cell}
-        methods = {name: compose_method(name, self.registry) for name in identifiers}
-        stale_cells = set()
-        for (method, task), records in by_cell.items():
-            if is_stale(records, methods[method]):
-                stale_cells.add((method, task))
-        return frozenset(stale_cells)
+        results = Results.read(*map(Store, self.folders))
+        packaged = frozenset[str]()
+        if len(self.folders) > 1:  # what one folder holds is shown as its own
+            own_folders = [path for path in self.folders if not is_packaged(path)]
+            packaged = frozenset(results.methods) - {
+                method
+                for (method, _), path in results.folders.items()
+                if path in own_folders
+            }
+        methods = {
+            name: compose_method(name, self.registry) for name in results.methods
+        }
+        stale = {
+            (method, task)
+            for (method, task), records in results.by_cell.items()
+            if is_stale(records, methods[method])
+        }
+        return replace(results, packaged=packaged, stale=frozenset(stale))
 
     def records_of(self, folder: Path) -> Results:
         """The records that are read from one of the folders."""
-        return self.records.select(self._results_by_folder[folder].by_cell)
+        folders = self.records.folders
+        return self.records.select(
+            cell for cell in self.records.by_cell if folders[cell] == folder
+        )
 
     def is_packaged(self, method: str, task: str) -> bool:
         """Whether the records of a cell are among those that come with the harness."""
-        folder = self._folder_of_cell.get((method, task))
+        folder = self.records.folders.get((method, task))
         return folder is not None and is_packaged(folder)
 
     def similarities(self, cell: Cell) -> Float[np.ndarray, " P"] | None:
         """The similarities of a cell's pairs, from the folder of its record; None without any."""
-        folder = self._folder_of_cell.get((cell.method, cell.task))
+        folder = self.records.folders.get((cell.method, cell.task))
         return None if folder is None else Store(folder).cosines(cell)
 
     # What people wrote: published tables, claims, references, questions of pages

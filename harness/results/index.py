@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 from statistics import fmean
 
 from harness.core.metrics import metrics
@@ -91,6 +92,7 @@ class Results:
         by_cell: The records of each cell, one a seed.
         packaged: The methods whose records all come with the harness.
         stale: The cells that were measured with other settings than their method has now.
+        folders: The results folder that each cell was read from.
         lines: The records of each cell as lines of JSON, as they were read from files,
             over which the digest of the records is taken.
     """
@@ -98,20 +100,26 @@ class Results:
     by_cell: Mapping[CellName, Sequence[Record]]
     packaged: frozenset[str] = frozenset()
     stale: frozenset[CellName] = frozenset()
+    folders: Mapping[CellName, Path] = field(
+        default_factory=dict, repr=False, compare=False
+    )
     lines: Mapping[CellName, bytes] = field(
         default_factory=dict, repr=False, compare=False
     )
 
     @classmethod
-    def read(cls, store: Store) -> Results:
-        """Every record under the store's folder."""
+    def read(cls, *stores: Store) -> Results:
+        """Every record of these folders, all of a cell from the first folder that has it."""
         by_cell: dict[CellName, list[Record]] = defaultdict(list)
         lines: dict[CellName, bytes] = defaultdict(bytes)
-        for line in store.lines():
-            cell = line.record.method, line.record.task
-            by_cell[cell].append(line.record)
-            lines[cell] += line.text
-        return cls(dict(by_cell), lines=dict(lines))
+        folders: dict[CellName, Path] = {}
+        for store in stores:
+            for line in store.lines():
+                cell = line.record.method, line.record.task
+                if folders.setdefault(cell, store.folder) == store.folder:
+                    by_cell[cell].append(line.record)
+                    lines[cell] += line.text
+        return cls(dict(by_cell), folders=folders, lines=dict(lines))
 
     def select(self, cells: Iterable[CellName]) -> Results:
         """The records of these cells alone; a cell without records is left out."""
