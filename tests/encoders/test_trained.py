@@ -87,15 +87,6 @@ def test_every_seed_is_scored_with_the_encoder_that_it_trained(tmp_path):
     assert not (tmp_path / "golden").exists()  # of what is trained anew none are taken
 
 
-def test_a_seed_that_is_missing_costs_its_own_cells_and_no_others(tmp_path):
-    planned = planned_cells([method("mean", encoder=FakeFamily())], [TOY], 2)
-    texts = trained(tmp_path, 1)
-    first, second = execute(planned, RunContext(texts, Store(tmp_path / "runs")))
-    assert (first.status, second.status) == ("asset missing", "measured")
-    assert "harness train family kin" in first.message
-    assert list(make_plan(planned, texts).missing) == ["kin"]
-
-
 # Trained
 
 
