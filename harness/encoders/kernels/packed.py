@@ -57,43 +57,47 @@ def is_packable(model: Any) -> bool:
 
 
 class Linear:
-    """Linear layers over one input as a single product x W^T + b, multiplied by a library.
+    """Linear layers over one input as a single product x W^T + b, and what follows it.
 
     Args:
-        library: `torch` or `onednn`.
+        library: The library that multiplies: `torch` or `onednn`.
         layers: Layers of torch; the outputs of several follow each other in a row.
+        activation: The name of the activation after the product. oneDNN computes `gelu`
+            with it.
     """
 
-    def __init__(self, library: str, *layers: Any) -> None:
+    def __init__(self, library: str, *layers: Any, activation: str = "linear") -> None:
         self.weight = torch.cat([layer.weight.detach() for layer in layers])
         self.bias: Float[Tensor, " O"] | None = None
         biases = [layer.bias for layer in layers]
         if all(bias is not None for bias in biases):
             self.bias = torch.cat([bias.detach() for bias in biases])
         self.onednn: Any = None  # oneDNN's product; None multiplies by torch
+        self.fused_activation = "none"
         if library == "onednn":
             self.weight = torch.ops.mkldnn._reorder_linear_weight(self.weight, None)
             self.onednn = torch.ops.mkldnn._linear_pointwise
+            if activation == "gelu":
+                self.fused_activation, activation = "gelu", "linear"
+        self.activation: Callable[[States], States] = ACT2FN[activation]
 
     def __call__(self, x: Float[Tensor, "T I"]) -> Float[Tensor, "T O"]:
-        """The product."""
+        """The activation of the product."""
         if self.onednn:
-            return self.onednn(x, self.weight, self.bias, "none", [], "")
-        return F.linear(x, self.weight, self.bias)
+            product = self.onednn(
+                x, self.weight, self.bias, self.fused_activation, [], "none"
+            )
+        else:
+            product = F.linear(x, self.weight, self.bias)
+        return self.activation(product)
 
-    def with_gelu(self, x: Float[Tensor, "T I"]) -> Float[Tensor, "T O"]:
-        """GELU of the product, by the error function."""
-        if self.onednn:
-            return self.onednn(x, self.weight, self.bias, "gelu", [], "none")
-        return F.gelu(self(x))
-
-    def with_sum(
-        self, x: Float[Tensor, "T I"], addend: Float[Tensor, "T O"]
+    def plus(
+        self, addend: Float[Tensor, "T O"], x: Float[Tensor, "T I"]
     ) -> Float[Tensor, "T O"]:
         """The product plus another matrix."""
         if self.onednn:
             return self.onednn.binary(x, addend, self.weight, self.bias, "add")
-        return self(x).add_(addend)
+        return F.linear(x, self.weight, self.bias).add_(addend)
 
 
 class Layer:
@@ -102,8 +106,7 @@ class Layer:
     Args:
         layer: The layer of the model.
         library: The library that multiplies.
-        activation: The name of the activation between the two layers. `gelu` is computed
-            with the product before it.
+        activation: The name of the activation between the two layers.
     """
 
     def __init__(self, layer: nn.Module, library: str, activation: str) -> None:
@@ -113,18 +116,9 @@ class Layer:
         query, key, value, attention_output, expansion, contraction = linears
         self.query_key_value = Linear(library, query, key, value)
         self.attention_output = Linear(library, attention_output)
-        self.expansion = Linear(library, expansion)
+        self.expansion = Linear(library, expansion, activation=activation)
         self.contraction = Linear(library, contraction)
         self.attention_norm, self.norm = norms
-        self.activation: Callable[[States], States] | None = None
-        if activation != "gelu":
-            self.activation = ACT2FN[activation]
-
-    def expand(self, x: States) -> Float[Tensor, "T W"]:
-        """The states in the wider matrix, after the activation."""
-        if self.activation is None:
-            return self.expansion.with_gelu(x)
-        return self.activation(self.expansion(x))
 
 
 # The pass
@@ -190,10 +184,10 @@ class PackedKernel:
                 query_key_value = layer.query_key_value(states)
                 for run in runs:
                     self._attend(query_key_value[run.tokens], run, attended[run.tokens])
-                attended = layer.attention_output.with_sum(attended, states)
+                attended = layer.attention_output.plus(states, attended)
                 states = layer.attention_norm(attended)
-                expanded = layer.expand(states)
-                states = layer.norm(layer.contraction.with_sum(expanded, states))
+                expanded = layer.expansion(states)
+                states = layer.norm(layer.contraction.plus(states, expanded))
                 _write_means(states, runs, mean[:, number])
             first_tokens = states[starts.to(states.device)]
             outputs = {}
