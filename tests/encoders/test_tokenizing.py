@@ -3,10 +3,11 @@
 from pathlib import Path
 
 import pytest
+import tiny_families
 import torch
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
-from tokenizers.trainers import BpeTrainer, UnigramTrainer, WordPieceTrainer
-from transformers import BertConfig, BertModel, MistralConfig, MistralModel
+from tokenizers.trainers import UnigramTrainer, WordPieceTrainer
+from transformers import BertConfig, BertModel
 
 from harness.core.errors import DataError
 from harness.encoders.kernels.tokenizing import compared_texts
@@ -70,8 +71,8 @@ def bert_with(folder, tokenizer, **settings):
     return folder
 
 
-def ids_of(folder, **settings):
-    config = TransformerConfig("m", "", max_length=64, **settings)
+def ids_of(folder, max_length=64, **settings):
+    config = TransformerConfig("m", "", max_length=max_length, **settings)
     return config.load(folder, folder / "cache").tokenizer(TEXTS)
 
 
@@ -107,46 +108,25 @@ def test_two_files_that_contradict_each_other_on_case_are_refused(tmp_path):
         ids_of(folder)
 
 
-def causal(folder):
-    """A model whose tokenizer.json puts <s> before a text and nothing after it."""
-    tokenizer = Tokenizer(models.BPE())
-    trainer = BpeTrainer(vocab_size=300, special_tokens=["<unk>", "<s>", "</s>"])
-    tokenizer.train_from_iterator(compared_texts(), trainer)
-    tokenizer.post_processor = processors.TemplateProcessing(
-        single="<s> $A", special_tokens=[("<s>", 1)]
-    )
-    folder.mkdir()
-    tokenizer.save(str(folder / "tokenizer.json"))
-    tokens = {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"}
-    write_settings(
-        folder / "tokenizer_config.json",
-        {"tokenizer_class": "PreTrainedTokenizerFast", "pad_token": "</s>", **tokens},
-    )
-    torch.manual_seed(0)
-    sizes = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1}
-    heads = {"num_attention_heads": 2, "num_key_value_heads": 2}
-    MistralModel(MistralConfig(vocab_size=400, **sizes, **heads)).save_pretrained(
-        folder
-    )
-    return folder
+@pytest.fixture
+def causal(tmp_path):
+    """A model whose tokenizer.json puts <bos> before a text and nothing after it."""
+    return tiny_families.make("llama", tmp_path / "m")
 
 
-def test_the_ends_that_a_setting_asks_for_are_there_and_survive_a_cut(tmp_path):
-    folder = causal(tmp_path / "m")
-    plain = ids_of_file(folder)
-    edit_json(folder / "tokenizer_config.json", add_eos_token=True, add_bos_token=True)
-    assert ids_of(folder) == [[*ids, 2] for ids in plain]
-    config = TransformerConfig("m", "", max_length=4)
-    cut = config.load(folder, tmp_path).tokenizer(TEXTS)
+def test_the_ends_that_a_setting_asks_for_are_there_and_survive_a_cut(causal):
+    plain = ids_of_file(causal)
+    edit_json(causal / "tokenizer_config.json", add_eos_token=True, add_bos_token=True)
+    assert ids_of(causal, 40) == [[*ids, 2] for ids in plain]
+    cut = ids_of(causal, 4)
     assert [ids[-1] for ids in cut] == [2, 2, 2]
     assert max(map(len, cut)) == 4
 
 
-def test_an_end_that_a_setting_forbids_is_refused(tmp_path):
-    folder = causal(tmp_path / "m")
-    edit_json(folder / "tokenizer_config.json", add_bos_token=False)
+def test_an_end_that_a_setting_forbids_is_refused(causal):
+    edit_json(causal / "tokenizer_config.json", add_bos_token=False)
     with pytest.raises(DataError, match=r"add_bos_token = False, but tokenizer\.json"):
-        ids_of(folder)
+        ids_of(causal, 40)
 
 
 def test_an_error_whose_first_line_ends_in_a_colon_has_its_second(tmp_path):
