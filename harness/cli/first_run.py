@@ -21,7 +21,7 @@ from harness.cli import options as opt
 from harness.core.errors import AssetMissing, DataError
 from harness.core.files import make_folder, sized
 from harness.data.download import offline_switch
-from harness.data.fetch import Fetcher, address_of
+from harness.data.fetch import Fetcher
 from harness.data.places import Places, asset_named, every_asset
 from harness.evaluation.select import FIRST_ASSETS
 from harness.registry import Registry
@@ -56,7 +56,7 @@ def fetch_small_data(options: opt.Run, registry: Registry) -> opt.Run:
     elif assets:
         opt.note(f"downloading into {data_dir}: {names}")
         downloads = [download for asset in assets for download in asset.downloads]
-        hosts = {urlsplit(address_of(download)).netloc for download in downloads}
+        hosts = {urlsplit(download.url).netloc for download in downloads}
         silent_hosts = hosts_without_answer(hosts)
         make_folder(data_dir, "--data-dir or HARNESS_DATA_DIR")
         missing_names = []

@@ -70,6 +70,15 @@ class Download:
     size: int | None = None
 
     @property
+    def url(self) -> str:
+        """The address that is asked: on the hub that HF_ENDPOINT names."""
+        from huggingface_hub.constants import ENDPOINT
+
+        return (
+            ENDPOINT + self.at[len(HUB) :] if self.at.startswith(f"{HUB}/") else self.at
+        )
+
+    @property
     def most_bytes(self) -> int:
         """The limit of its bytes, and of what is unpacked from it."""
         return max(GIB, 4 * (self.size or 0))

@@ -18,12 +18,11 @@ import zipfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import IO, Any, BinaryIO
+from typing import IO, Any
 
-from harness.core.digests import sha256_of
 from harness.core.errors import AssetMissing, DataError, first_line
 from harness.core.files import safe_path
 from harness.data.catalogue import Download, RowFormat
@@ -34,6 +33,7 @@ from harness.data.catalogue import Download, RowFormat
 OFFLINE_SWITCHES = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
 # Seconds until a host is given up that cannot be reached, and one that is silent.
 TIMEOUT = (5.0, 10.0)
+CHUNK = 2**16  # bytes
 DENIED_STATUSES = (401, 403)
 # What web pages begin with, which hosts send in place of a file that is gone.
 PAGE_STARTS = (b"<!doctype html", b"<html", b"<head")
@@ -68,73 +68,86 @@ def one_line_errors(name: str) -> Iterator[None]:
         yield
     except (requests.RequestException, *hub_errors) as error:
         # huggingface_hub wraps errors of its requests in others without a response.
-        responses = (getattr(e, "response", None) for e in (error, error.__cause__))
-        response = next((r for r in responses if r is not None), None)
-        if response is not None:
-            reason = f"answered {response.status_code}"
-            if response.status_code in DENIED_STATUSES:
-                reason += f": it is not there or not for everybody; {LOG_IN}"
-            raise AssetMissing(f"{name}: its host {reason}") from None
+        for raised in (error, error.__cause__):
+            status = getattr(getattr(raised, "response", None), "status_code", None)
+            if status in DENIED_STATUSES:
+                reason = f"it is not there or not for everybody; {LOG_IN}"
+                raise AssetMissing(
+                    f"{name}: its host answered {status}: {reason}"
+                ) from None
+            if status is not None:
+                raise AssetMissing(f"{name}: its host answered {status}") from None
         if isinstance(error, requests.ConnectionError | requests.Timeout):
             raise Unreachable(f"{name}: its host cannot be reached") from None
         raise AssetMissing(f"{name}: no answer, or the transfer broke off") from None
 
 
-@dataclass
-class LimitedFile:
-    """An open file into which no more than a number of bytes is written."""
-
-    file: BinaryIO
-    most_bytes: int
-
-    def write(self, data: bytes) -> int:
-        """Write bytes. Raises DataError beyond the limit."""
-        if self.file.tell() + len(data) > self.most_bytes:
-            raise DataError(f"found more than {self.most_bytes:,} bytes")
-        return self.file.write(data)
-
-    def flush(self) -> None:
-        """Flush the file."""
-        self.file.flush()
-
-
-def download_file(url: str, target: Path, most_bytes: int) -> str:
-    """Bring a file to its place, and return its sha256.
+def download_file(download: Download, folder: Path, *, exact: bool) -> Path:
+    """Bring the file of a download into a folder, where a second call finds it.
 
     Args:
-        url: Where the file is.
-        target: Where it goes; its folder is made.
-        most_bytes: The limit of its bytes.
+        download: Its entry in the catalogue.
+        folder: The folder.
+        exact: Whether the file must have the digest and the size in the catalogue.
 
     Raises:
+        Unreachable: Its host gives no answer.
         AssetMissing: The file cannot be had from this address.
-        DataError: It is empty, a web page or too large.
+        DataError: It is another file, a web page, empty or too large.
     """
     import pooch  # type: ignore[import-untyped]
-    from huggingface_hub import constants
+
+    url = download.url
+    pooch.get_logger().setLevel("WARNING")
+    try:
+        with one_line_errors(url):
+            name = pooch.retrieve(
+                url,
+                known_hash=download.sha256 if exact else None,
+                path=folder,
+                downloader=partial(_receive, most_bytes=download.most_bytes),
+            )
+    except ValueError as error:  # of pooch: another digest
+        raise DataError(f"{url}: {first_line(error)}") from None
+    file = Path(name)
+    size = file.stat().st_size
+    if exact and download.size not in (None, size):
+        raise DataError(f"{url}: wanted {download.size:,} bytes, found {size:,}")
+    with file.open("rb") as content:
+        beginning = content.read(512).lstrip().lower()
+    if not beginning or beginning.startswith(PAGE_STARTS):
+        found = "a web page" if beginning else "0 bytes"
+        raise DataError(f"{url}: wanted a file, found {found}")
+    return file
+
+
+def _receive(url: str, output_file: str, _: object, *, most_bytes: int) -> None:
+    """Write what is at an address into a file, with a bar: a downloader of pooch."""
+    import requests
+    from huggingface_hub.constants import ENDPOINT
     from huggingface_hub.utils import build_hf_headers, tqdm  # type: ignore[attr-defined]
 
     headers = {"Accept-Encoding": "identity"}
-    if url.startswith(f"{constants.ENDPOINT}/"):  # its token is sent to the hub alone
+    if url.startswith(f"{ENDPOINT}/"):  # its token is sent to the hub alone
         headers.update(build_hf_headers())
-    # The bar's total is set when the host has answered.
-    bar: Any = tqdm(  # type: ignore[no-untyped-call]
-        total=1, unit="B", unit_scale=True, desc=target.name, leave=False, disable=None
-    )
-    ask = pooch.HTTPDownloader(progressbar=bar, timeout=TIMEOUT, headers=headers)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    part = target.with_name(f"{target.name}.part")
-    try:
-        with bar, part.open("wb") as file, one_line_errors(url):
-            ask(url, LimitedFile(file, most_bytes), None)
-    except DataError as error:
-        raise DataError(f"{url}: {error}") from None
-    with part.open("rb") as file:
-        beginning = file.read(512).lstrip().lower()
-    if not beginning or beginning.startswith(PAGE_STARTS):
-        content = "a web page" if beginning else "0 bytes"
-        raise DataError(f"{url}: wanted a file, found {content}")
-    return sha256_of(part.replace(target))
+    with (
+        requests.get(url, headers=headers, timeout=TIMEOUT, stream=True) as answer,
+        Path(output_file).open("wb") as file,
+    ):
+        answer.raise_for_status()
+        bar: Any = tqdm(  # type: ignore[no-untyped-call]
+            total=int(answer.headers.get("Content-Length", 0)) or None,
+            unit="B",
+            unit_scale=True,
+            desc=url.rpartition("/")[2],
+            leave=False,
+            disable=None,
+        )
+        with bar:
+            for chunk in answer.iter_content(CHUNK):
+                if file.tell() + len(chunk) > most_bytes:
+                    raise DataError(f"{url}: found more than {most_bytes:,} bytes")
+                bar.update(file.write(chunk))
 
 
 # Into a data folder
@@ -147,9 +160,7 @@ UNPACKING_ERRORS = (
     EOFError,
     OSError,
     ValueError,
-    RuntimeError,  # an encrypted archive
-    NotImplementedError,  # an unknown compression
-    LookupError,  # a member without a name
+    RuntimeError,  # an encrypted archive, an unknown compression
 )
 SEPARATORS = ("\t", "\n", "\r")  # of the columns and lines of the files
 

@@ -9,9 +9,7 @@ that a task or a corpus takes of it, an encoder by its digests.
 
 from __future__ import annotations
 
-import hashlib
-from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,14 +21,7 @@ from harness.core.digests import sha256_of
 from harness.core.errors import AssetMissing, DataError, HarnessError, UsageError
 from harness.core.interfaces import EncoderConfig, Hub
 from harness.core.types import Corpus, Task
-from harness.data.catalogue import (
-    HUB,
-    KNOWN_DIGESTS,
-    Asset,
-    AssetPart,
-    Download,
-    Source,
-)
+from harness.data.catalogue import KNOWN_DIGESTS, Asset, AssetPart, Download, Source
 from harness.data.download import Unreachable, download_file, unpack
 from harness.data.hub import fetch_model, seal
 from harness.data.places import Places
@@ -39,7 +30,7 @@ Fetchable = Asset | EncoderConfig
 
 ALREADY_HERE = "already here"  # what `bring` returns begins so if nothing was wrong
 LARGE_DOWNLOAD = 20_000_000  # bytes
-REASON_LENGTH = 120  # of the reason why one source did not give a part
+REASON_LENGTH = 300  # of the reason why one source did not give a part
 
 
 @dataclass(frozen=True)
@@ -75,7 +66,8 @@ class Fetcher:
             return f"{ALREADY_HERE}: {self.check(item)}"
         except (AssetMissing, DataError) as error:
             is_damaged = isinstance(error, DataError)
-            if not _is_public(item) or (is_damaged and self.offline_switch):
+            is_public = isinstance(item.source, Hub) or bool(getattr(item, "parts", ()))
+            if not is_public or (is_damaged and self.offline_switch):
                 raise
         if self.offline_switch:
             raise AssetMissing(
@@ -104,15 +96,14 @@ class Fetcher:
         if item.probe and path == data_dir / item.probe[0]:
             files = [file for part in item.parts for file in part.paths]
             _require_files(item, data_dir, files or item.probe[:1])
-        counts = self._read_rows(item, data_dir)
-        words = [f"{count:,} {name} checked" for name, count in counts.items() if count]
-        return f"{path} ({', '.join(words) or 'stored'})"
+        return f"{path} ({self._read_rows(item, data_dir) or 'stored'})"
 
     def _bring_data(self, asset: Asset) -> list[str]:
         """Download the parts of an asset that are missing or wrong; returns notes for the user.
 
-        A note names the source of a part that did not come from its first one. What
-        arrived stays, also if another part is missing.
+        A part comes from the first source that has it; a note says if that is not the
+        first one. What arrived stays, also if another part is missing. Raises DataError
+        if something that arrived was wrong, else AssetMissing.
         """
         data_dir = self.places.data_dir
         if data_dir is None:
@@ -120,130 +111,82 @@ class Fetcher:
                 f"fetch {asset.name}: into which folder? give --data-dir DIR"
             )
         notes: list[str] = []
-        failures: dict[str, HarnessError] = {}
+        refusals_by_part: dict[str, dict[str, HarnessError]] = {}
         for part in asset.parts:
-            if all(_has_known_digest(data_dir, path) for path in part.paths):
+            if all(_is_published(data_dir, path) for path in part.paths):
                 continue
-            try:
-                source, refusals = self._bring_part(asset, part, data_dir)
-            except (AssetMissing, DataError) as error:
-                failures[part.name] = error
-                continue
-            if refusals:
-                notes.append(
-                    f"{part.name} from {source}, not from {', '.join(refusals)}"
-                )
-        if not failures:
-            return notes
-        missing = asset.name
-        if len(asset.parts) > 1:
-            missing += f" ({', '.join(failures)} of {len(asset.parts)} parts)"
-        reason = next(iter(failures.values()))
-        raise _worst(failures)(
-            f"{missing} did not arrive: {reason}; to place files by hand: "
-            f"harness fetch --dry-run {asset.name}"
-        )
+            sources = list(part.sources)
+            if self.small_first:
+                sources.sort(key=_is_large)
+            refusals: dict[str, HarnessError] = {}
+            for source in sources:
+                try:
+                    self._bring_part(asset, part, source, data_dir)
+                except (AssetMissing, DataError) as error:
+                    refusals[source.name] = error
+                    continue
+                if refusals:
+                    others = ", ".join(refusals)
+                    notes.append(f"{part.name} from {source.name}, not from {others}")
+                break
+            else:
+                refusals_by_part[part.name] = refusals
+        if refusals_by_part:
+            raise _not_arrived(asset, refusals_by_part)
+        return notes
 
     def _bring_part(
-        self, asset: Asset, part: AssetPart, data_dir: Path
-    ) -> tuple[str, Mapping[str, HarnessError]]:
-        """Bring a part of an asset into its place from the first source that has it.
-
-        Returns the name of the source, and why those before it did not give the part.
-        Raises DataError or AssetMissing, with the reason of each source, if none did.
-        """
-        sources = list(part.sources)
-        if self.small_first:
-            sources.sort(key=_is_large)
-        refusals: dict[str, HarnessError] = {}
-        for source in sources:
-            try:
-                self._bring_from(source, asset, part, data_dir)
-            except (AssetMissing, DataError) as error:
-                refusals[source.name] = error
-            else:
-                return source.name, refusals
-        if len(refusals) == 1:
-            raise refusals[sources[0].name]
-        reasons = []
-        for name, refusal in refusals.items():
-            _, _, reason = str(refusal).partition(": ")  # without its address or path
-            reasons.append(f"{name}: {reason[:REASON_LENGTH]}")
-        raise _worst(refusals)("; ".join(reasons))
-
-    def _bring_from(
-        self, source: Source, asset: Asset, part: AssetPart, data_dir: Path
+        self, asset: Asset, part: AssetPart, source: Source, data_dir: Path
     ) -> None:
-        """Bring a part from one source, all of it or nothing."""
+        """Bring a part of an asset from one source into its place, all of it or nothing."""
         with TemporaryDirectory(dir=self.scratch) as name:
             folder = Path(name)
             for download in part.downloads_of(source):
-                unpack(self._download(asset, download), download, folder)
+                # Where the rows of an asset are known, they alone decide.
+                exact = not (asset.rows or download.table)
+                unpack(self._download(download, exact), download, folder)
             _require_files(asset, folder, part.paths)
-            counts = self._read_rows(asset, folder, partly=True)
-            if asset.rows and not counts.total():
+            if not self._read_rows(asset, folder, partly=True) and asset.rows:
                 raise DataError(f"{asset.name}: wanted rows of {part.name}, found none")
             for path in part.paths:
                 (data_dir / path).parent.mkdir(parents=True, exist_ok=True)
                 (folder / path).replace(data_dir / path)
 
-    def _download(self, asset: Asset, download: Download) -> Path:
-        """Bring the file of a download, and check its digest where that decides.
-
-        An archive that is there from an earlier part or asset is not downloaded again.
-        """
-        url = address_of(download)
-        address = urlsplit(url)
-        folder = self.scratch / hashlib.sha256(url.encode()).hexdigest()[:16]
-        target = folder / Path(address.path).name
-        if target.is_file():
-            return target
-        if address.netloc in self.unreachable_hosts:
-            raise AssetMissing(f"{url}: its host cannot be reached")
+    def _download(self, download: Download, exact: bool) -> Path:
+        """The file of a download, from a host that was not found unreachable before."""
+        host = urlsplit(download.url).netloc
+        if host in self.unreachable_hosts:
+            raise AssetMissing(f"{download.url}: its host cannot be reached")
         try:
-            digest = download_file(url, target, download.most_bytes)
+            return download_file(download, self.scratch, exact=exact)
         except Unreachable:
-            self.unreachable_hosts.add(address.netloc)
+            self.unreachable_hosts.add(host)
             raise
-        size = target.stat().st_size
-        wanted = (download.sha256 or digest, download.size or size)
-        if (digest, size) != wanted and not (asset.rows or download.table):
-            target.unlink()
-            raise DataError(
-                f"{url}: wanted sha256 {wanted[0]} and {wanted[1]:,} bytes, found {digest} "
-                f"and {size:,}"
-            )
-        return target
 
-    def _read_rows(
-        self, asset: Asset, folder: Path, partly: bool = False
-    ) -> Counter[str]:
+    def _read_rows(self, asset: Asset, folder: Path, partly: bool = False) -> str:
         """Read all that tasks and corpora take of an asset in a folder, which checks it.
 
-        With `partly`, files that are not in the folder are left out. Returns the number
-        of pairs and of sentences.
+        With `partly`, files that are not in the folder are left out. Returns in words how
+        many pairs and sentences were read, the empty text for none.
         """
         missing = (AssetMissing,) if partly else ()
-        counts: Counter[str] = Counter()
         # Tasks share readers: each split of a reader is read once.
         tasks = [task for task in self.tasks if task.asset == asset.name]
-        for load, split in {
-            (task.load, split) for task in tasks for split in task.splits
-        }:
+        reads = {(task.load, split) for task in tasks for split in task.splits}
+        pair_count = sentence_count = 0
+        for load, split in reads:
             with suppress(*missing):
-                counts["pairs"] += len(load(folder, split))
+                pair_count += len(load(folder, split))
         for corpus in self.corpora:
             if corpus.asset == asset.name:
                 with suppress(*missing):
-                    counts["sentences"] += sum(1 for _ in corpus.sentences(folder))
-        return counts
-
-
-def _is_public(item: Fetchable) -> bool:
-    """Whether there is an address to download an item from."""
-    if isinstance(item, Asset):
-        return bool(item.parts)
-    return isinstance(item.source, Hub)
+                    sentence_count += sum(1 for _ in corpus.sentences(folder))
+        words = []
+        if pair_count:
+            words.append(f"{pair_count:,} pairs checked")
+        if sentence_count:
+            words.append(f"{sentence_count:,} sentences checked")
+        return ", ".join(words)
 
 
 def _is_large(source: Source) -> bool:
@@ -251,10 +194,10 @@ def _is_large(source: Source) -> bool:
     return any((d.size or 0) > LARGE_DOWNLOAD for d in source.downloads)
 
 
-def _worst(failures: Mapping[str, HarnessError]) -> type[HarnessError]:
-    """DataError if something arrived and was wrong, AssetMissing if nothing arrived."""
-    is_wrong = any(isinstance(error, DataError) for error in failures.values())
-    return DataError if is_wrong else AssetMissing
+def _is_published(folder: Path, path: str) -> bool:
+    """Whether a file is in a folder, and is the published one."""
+    file = folder / path
+    return file.is_file() and sha256_of(file) == KNOWN_DIGESTS.get(path)
 
 
 def _require_files(asset: Asset, folder: Path, paths: Sequence[str]) -> None:
@@ -274,47 +217,48 @@ def _require_files(asset: Asset, folder: Path, paths: Sequence[str]) -> None:
                 )
 
 
-def _has_known_digest(folder: Path, path: str) -> bool:
-    """Whether a file is in a folder, and is the published one."""
-    file = folder / path
-    return file.is_file() and sha256_of(file) == KNOWN_DIGESTS.get(path)
-
-
-# Addresses
-
-
-def address_of(download: Download) -> str:
-    """The address that a download is asked for at: on the hub that HF_ENDPOINT names."""
-    from huggingface_hub.constants import ENDPOINT
-
-    if download.at.startswith(f"{HUB}/"):
-        return ENDPOINT + download.at.removeprefix(HUB)
-    return download.at
+def _not_arrived(
+    asset: Asset, refusals_by_part: dict[str, dict[str, HarnessError]]
+) -> HarnessError:
+    """The error for parts that no source gave: why each source of the first one did not."""
+    missing = asset.name
+    if len(asset.parts) > 1:
+        missing += f" ({', '.join(refusals_by_part)} of {len(asset.parts)} parts)"
+    all_refusals = list(refusals_by_part.values())
+    reasons = []
+    for source, refusal in all_refusals[0].items():
+        _, _, reason = str(refusal).partition(": ")  # without its address or path
+        reasons.append(f"{source}: {reason[:REASON_LENGTH]}")
+    error: type[HarnessError] = AssetMissing
+    for refusals in all_refusals:
+        if any(isinstance(refusal, DataError) for refusal in refusals.values()):
+            error = DataError
+    return error(
+        f"{missing} did not arrive: {'; '.join(reasons)}; to place files by hand: "
+        f"harness fetch --dry-run {asset.name}"
+    )
 
 
 def listing(item: Fetchable) -> list[str]:
     """The addresses that fetching an item may ask, in order, and the files that they become."""
-    lines = [f"{item.name}:"]
+    digests_by_line: dict[str, str | None] = {}  # each line once
     if isinstance(item, Asset):
         for part in item.parts:
             for source in part.sources:
-                place = f"  {part.name}, {source.name}: "
-                downloads = part.downloads_of(source)
-                digests = {address_of(x): x.sha256 for x in downloads}  # each once
-                lines += [_with_digest(place + url, digests[url]) for url in digests]
+                for download in part.downloads_of(source):
+                    line = f"  {part.name}, {source.name}: {download.url}"
+                    digests_by_line[line] = download.sha256
             for path in part.paths:
-                lines.append(_with_digest(f"  -> {path}", KNOWN_DIGESTS.get(path)))
+                digests_by_line[f"  -> {path}"] = KNOWN_DIGESTS.get(path)
     elif isinstance(item.source, Hub):
         from huggingface_hub.constants import ENDPOINT
 
         repo, revision = item.source.repo, item.source.revision
-        url = f"{ENDPOINT}/{repo}/tree/{revision or 'main'}"
-        lines.append(_with_digest(f"  model, hub {repo}: {url}", item.source.sha256))
-    if not _is_public(item):
+        line = f"  model, hub {repo}: {ENDPOINT}/{repo}/tree/{revision or 'main'}"
+        digests_by_line[line] = item.source.sha256
+    if not digests_by_line:
         return [f"{item.name}: no address; {item.source}"]
+    lines = [f"{item.name}:"]
+    for line, digest in digests_by_line.items():
+        lines.append(f"{line} sha256 {digest}" if digest else line)
     return lines
-
-
-def _with_digest(text: str, sha256: str | None) -> str:
-    """A line of a listing, with the digest of its file if it is known."""
-    return f"{text} sha256 {sha256}" if sha256 else text

@@ -19,9 +19,15 @@ from harness.data.download import TIMEOUT, one_line_errors
 WEIGHTS = ("model.safetensors", "model-*.safetensors", "pytorch_model.bin")
 MODULE_PATTERNS = tuple(f"[0-9]_[A-Z]*/{file}" for file in WEIGHTS)
 VOCABULARY_PATTERNS = ("*.txt", "*.model", "*.codes", "*.vocab", "*.spm", "*.tiktoken")
-MODEL_FILES = ("*.json", *VOCABULARY_PATTERNS, *WEIGHTS, *MODULE_PATTERNS)
 # The files in which a model states its own scores.
-STATED_SCORE_FILES = ("README.md", ".eval_results/*.yaml", ".eval_results/*.yml")
+STATED_SCORES = ("README.md", ".eval_results/*.yaml", ".eval_results/*.yml")
+MODEL_FILES = (
+    "*.json",
+    *VOCABULARY_PATTERNS,
+    *WEIGHTS,
+    *MODULE_PATTERNS,
+    *STATED_SCORES,
+)
 
 
 def snapshot_of(source: Hub) -> Path | None:
@@ -76,17 +82,14 @@ def fetch_model(source: Hub, *, again: bool = False) -> Path:
     """
     from huggingface_hub import HfApi, snapshot_download
     from huggingface_hub.errors import HFValidationError
-    from huggingface_hub.utils._paths import filter_repo_objects
 
     repo, revision = source.repo, source.revision
     try:
         with one_line_errors(f"{repo} on the hub"):
             info = HfApi().model_info(repo, revision=revision, timeout=TIMEOUT[1])
             files = model_files(file.rfilename for file in info.siblings or ())
-            if not any(filter_repo_objects(files, allow_patterns=[*MODEL_FILES])):
+            if not any(name.endswith((".safetensors", ".bin")) for name in files):
                 raise AssetMissing(f"{repo} on the hub holds no model")
-            if again:
-                _list_of_files(snapshot_of(source) or Path()).unlink(missing_ok=True)
             downloaded = snapshot_download(
                 repo, revision=revision, allow_patterns=files, force_download=again
             )
@@ -107,8 +110,7 @@ def model_files(names: Iterable[str]) -> list[str]:
     """
     from huggingface_hub.utils._paths import filter_repo_objects
 
-    patterns = [*MODEL_FILES, *STATED_SCORE_FILES]
-    files = list(filter_repo_objects(names, allow_patterns=patterns))
+    files = list(filter_repo_objects(names, allow_patterns=[*MODEL_FILES]))
     safe_folders = {PurePath(x).parent for x in files if x.endswith(".safetensors")}
     chosen = []
     for name in files:

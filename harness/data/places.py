@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -117,45 +117,46 @@ class Places:
         folders = () if self.data_dir is None else (self.data_dir,)
         return (*folders, INCLUDED_DATA) if self.included else folders
 
+    def _find(self, asset: Asset) -> tuple[Path, Path] | None:
+        """The data folder that holds an asset, and its file or folder there; None without one."""
+        if asset.embedded:
+            return EMBEDDED_DATA, EMBEDDED_DATA
+        for folder in self._data_folders:
+            for place in asset.probe:
+                if (folder / place).exists():
+                    return folder, folder / place
+        return None
+
     def require_data(self, name: str) -> Path:
         """The folder that holds the asset of this name: the data folder, or data included here.
 
         Raises AssetMissing with the command that gets it.
         """
         asset = asset_named(name)
-        if asset.embedded:
-            return EMBEDDED_DATA
-        place = next(self._places_of(asset), None)
-        if place is not None:
-            return place[0]
+        found = self._find(asset)
+        if found is not None:
+            return found[0]
         description = asset.what
         if asset.download_size:
             description += f", about {sized(asset.download_size)}"
-        reason = f"{self.data_dir} holds no {asset.probe[0]};"
         if self.data_dir is None:
             reason = (
                 "no data folder is set; give --data-dir DIR or set HARNESS_DATA_DIR, or"
             )
+        else:
+            reason = f"{self.data_dir} holds no {asset.probe[0]};"
         raise AssetMissing(
             f"{name} ({description}): {reason} get it: {asset.get}", asset.get
         )
 
     def data(self, asset: Asset) -> Path | None:
         """The file or folder of an asset: the first of its places that exists; None without one."""
-        if asset.embedded:
-            return EMBEDDED_DATA
-        return next((path for _, path in self._places_of(asset)), None)
-
-    def _places_of(self, asset: Asset) -> Iterator[tuple[Path, Path]]:
-        """The data folders that hold an asset, each with its file or folder there."""
-        for folder in self._data_folders:
-            for place in asset.probe:
-                if (folder / place).exists():
-                    yield folder, folder / place
+        found = self._find(asset)
+        return None if found is None else found[1]
 
     def has_data(self, asset: str) -> bool:
         """Whether the asset is on this machine."""
-        return self.data(asset_named(asset)) is not None
+        return self._find(asset_named(asset)) is not None
 
     # Encoders
 

@@ -19,11 +19,6 @@ from harness.data.places import Places
 from harness.encoders.transformer import TransformerConfig
 from harness.registry import load_registry
 
-# `pooch` leaves connections over which something went wrong to the garbage collector.
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::pytest.PytestUnraisableExceptionWarning"
-)
-
 FIRST, SECOND = "1" * 40, "2" * 40
 WEIGHTS = random.Random(2).randbytes(20_000)
 MODEL = {
@@ -215,7 +210,7 @@ def test_what_the_hub_has_not_is_one_line_with_its_name(fetch, hub, change):
     make(hub)
     status, _, err = fetch(name)
     assert (status, len(err.splitlines())) == (3, 1)
-    assert ("me/data" if name == "plain" else "me/pinned") in err
+    assert ("me: its host answered 40" if name == "plain" else "me/pinned") in err
 
 
 # Data

@@ -24,11 +24,6 @@ from harness.data.fetch import LARGE_DOWNLOAD, Fetcher
 from harness.data.places import Places
 from harness.data.tasks.readers import number, read_scored_pairs
 
-# `pooch` leaves connections over which something went wrong to the garbage collector.
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::pytest.PytestUnraisableExceptionWarning"
-)
-
 COMMIT = "c" * 40
 ROWS = tuple((f"A man eats {n}.", f"Someone eats {n}.", n / 10) for n in range(50))
 TEXT = "".join(f"{a}\t{b}\t{gold}\n" for a, b, gold in ROWS).encode()
@@ -252,10 +247,16 @@ def test_other_rows_are_never_accepted_and_replaced_where_they_are(
     assert (data / PLACE).read_bytes() == TEXT
 
 
-@pytest.mark.parametrize("stated", [{"sha256": "0" * 64}, {"size": 7}])
-def test_a_file_of_another_digest_or_size_is_refused(host, data, bring, stated):
+@pytest.mark.parametrize(
+    ("stated", "why"),
+    [
+        ({"sha256": "0" * 64}, f"expected {'0' * 64} but got {sha256(TEXT)}"),
+        ({"size": 7}, f"wanted 7 bytes, found {len(TEXT):,}"),
+    ],
+)
+def test_a_file_of_another_digest_or_size_is_refused(host, data, bring, stated, why):
     asset = replace(asset_of(host, "plain", **stated), rows=False)
-    with pytest.raises(DataError, match="wanted sha256"):
+    with pytest.raises(DataError, match=why):
         bring(asset)
     assert snapshot(data) == {}
 

@@ -8,13 +8,11 @@ sha256.
 
 from __future__ import annotations
 
-import gc
 import hashlib
 import json
 import re
 import threading
 import time
-import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -245,10 +243,6 @@ def hub_server() -> Iterator[HubServer]:
         server.shutdown()
         server.server_close()
         thread.join()
-        # `pooch` leaves a connection over which something went wrong to the collector.
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ResourceWarning)
-            gc.collect()
 
 
 def use_hub_server(hub: HubServer, monkeypatch: Any, folder: Path) -> None:
