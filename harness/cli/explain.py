@@ -124,8 +124,8 @@ def _name_owners(folder: ResultsFolder, mine: str | None, *, as_json: bool) -> N
     if as_json:
         rows = [
             {
-                "row": owner.row.id,
-                "method": owner.row.first.method,
+                "row": owner.first.row_id,
+                "method": owner.first.method,
                 "equal": list(owner.equal),
                 "misfits": list(owner.misfits),
             }

@@ -178,7 +178,10 @@ def _published_row(
             cells.append(ShownCell(printed_number(number.cell), mark=mark))
     why_not = ""
     if not any(number.scores for number in printed):
-        why_not = ", ".join(dict.fromkeys(str(number.state) for number in printed))
+        # A column without a task here says so in its heading.
+        here = [number for number in printed if not number.cell.column.why_not]
+        states = [str(number.state) for number in here or printed]
+        why_not = ", ".join(dict.fromkeys(states))
     all_cells = [name, ShownCell(evidence), *cells, ShownCell(why_not)]
     return ShownRow(all_cells, "published", key=row.id)
 

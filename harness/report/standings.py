@@ -53,12 +53,12 @@ def owners_in_words(owners: Sequence[Owner], figures: int) -> list[str]:
     models = set()  # of the rows that print as many numbers as the first
     for owner in owners:
         if len(owner.equal) == len(owners[0].equal):
-            models.add((owner.row.first.protocol.encoder, owner.row.first.start))
+            models.add((owner.first.protocol.encoder, owner.first.start))
     lines = []
     if len(models) > 1:
         lines.append("Ambiguous: rows of several models have these numbers.")
     for owner in owners[:OWNERS_SHOWN]:
-        cell = owner.row.first
+        cell = owner.first
         method = f" ({cell.method})" if cell.method else ""
         columns = f", but not {', '.join(owner.misfits)}" if owner.misfits else ""
         count = f"{len(owner.equal)} of {figures}"

@@ -13,12 +13,7 @@ from pathlib import Path
 from harness.core.errors import DataError, UsageError
 from harness.results.card_statements import statements_of_file
 from harness.results.cards import parse_metric, parse_points
-from harness.results.numbers import (
-    Figure,
-    PublishedRow,
-    columns_and_numbers,
-    published_rows,
-)
+from harness.results.numbers import Figure, columns_and_numbers
 from harness.results.published import PublishedCell
 from harness.results.published_tables import plain_name
 from harness.results.verdict import readings_in_points
@@ -30,17 +25,17 @@ TEST_SPLITS = ("", "test")
 Figures = Mapping[str, Figure]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Owner:
     """A published row that prints most of a reader's numbers.
 
     Attributes:
-        row: The row.
+        first: The first number of the row.
         equal: The columns in which it prints them.
         misfits: The columns in which it prints others, or none.
     """
 
-    row: PublishedRow
+    first: PublishedCell
     equal: tuple[str, ...]
     misfits: tuple[str, ...]
 
@@ -89,19 +84,21 @@ def owners_of(
     figures: Figures, published_numbers: Iterable[PublishedCell]
 ) -> list[Owner]:
     """The rows that print two thirds of the numbers or more, those that print most first."""
+    rows: dict[
+        str, dict[str, PublishedCell]
+    ] = {}  # by the plain names of their columns
+    for number in published_numbers:
+        if number.is_of_one_run:
+            row = rows.setdefault(number.row_id, {})
+            row[plain_name(number.column.id)] = number
     owners = []
-    for row in published_rows(published_numbers):
-        if not row.first.is_of_one_run:
-            continue
-        numbers = {
-            plain_name(number.column.id): number for number in row.numbers.values()
-        }
+    for row in rows.values():
         equal: list[str] = []
         misfits: list[str] = []
         for column, figure in figures.items():
-            number = numbers.get(column)
-            is_printed = number is not None and figure.is_printed_as(number)
+            is_printed = column in row and figure.is_printed_as(row[column])
             (equal if is_printed else misfits).append(column)
         if equal and len(equal) >= SHARE_OF_AN_OWNER * len(figures):
-            owners.append(Owner(row=row, equal=tuple(equal), misfits=tuple(misfits)))
+            first = next(iter(row.values()))
+            owners.append(Owner(first, equal=tuple(equal), misfits=tuple(misfits)))
     return sorted(owners, key=lambda owner: -len(owner.equal))

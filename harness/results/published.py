@@ -100,6 +100,7 @@ class Column:
         split: The split that the paper names.
         file: The file that the number was read from, for `source`.
         revision: The revision of the data set.
+        subset: The subset of the data set, where it has several.
         note: A note on its numbers.
         verbatim: Words of the paper, by the key that they explain.
     """
@@ -114,6 +115,7 @@ class Column:
     split: str = ""
     file: str = ""
     revision: str = ""
+    subset: str = ""
     note: str = ""
     verbatim: TextByName = field(default_factory=dict)
 
@@ -396,8 +398,12 @@ class PublishedCell:
 
     @cached_property
     def data_sets(self) -> DataSets:
-        """Its tasks without their text form and split: `sts-b` of `sts-b.senteval`."""
-        return tuple(task.partition(".")[0] for task in self.tasks)
+        """Its tasks without their text form and split: `sts-b` of `sts-b.senteval`.
+
+        A number that no task fits is of what its column is called.
+        """
+        names = self.tasks or (self.column.id,)
+        return tuple(name.partition(".")[0] for name in names)
 
     @property
     def is_average(self) -> bool:

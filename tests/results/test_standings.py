@@ -144,7 +144,7 @@ def test_rows_that_are_moved_have_no_false_owner(moved):
 def test_figures_are_read_from_files(tmp_path, name, text):
     (tmp_path / name).write_text(text)
     found, _ = owners(str(tmp_path / name))
-    assert found[0].row.first.method == "minilm.mean"
+    assert found[0].first.method == "minilm.mean"
 
 
 def test_a_file_without_figures_and_a_repeated_column_are_refused(tmp_path):
