@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain, product
+from typing import Any
 
 import numpy as np
 
@@ -119,18 +121,16 @@ class Resampler:
         """The difference of each contrast by the bootstrap; p is not corrected.
 
         A score that several contrasts have is computed once. `phase` is the name of this
-        work in a bar of progress.
+        work in a bar of progress. No method of a contrast lacks similarities.
 
         Raises:
             DataError: A record is of other pairs than the task's pairs of today.
         """
-        similarities: dict[TaskScore, dict[Side, Float[np.ndarray, "S P"]]] = {}
+        similarities: dict[TaskScore, dict[Side, Any]] = {}
         for contrast in contrasts:
-            for side in self._sides(contrast):
-                for score in contrast.scores:
-                    of_side = self._similarities(side, score[0])
-                    if of_side is not None:  # else its method is `lacking`
-                        similarities.setdefault(score, {})[side] = of_side
+            for side, score in product(self._sides(contrast), contrast.scores):
+                of_side = self._similarities(side, score[0])
+                similarities.setdefault(score, {})[side] = of_side
         calls = [
             partial(_score_resamples, score, self._pairs(score[0], of_sides), of_sides)
             for score, of_sides in similarities.items()
@@ -154,16 +154,10 @@ class Resampler:
             differences[contrast] = replace(difference, low=low, high=high, p=p, by=by)
         return differences
 
-    def _sides(self, contrast: Contrast) -> tuple[Side, ...]:
+    def _sides(self, contrast: Contrast) -> list[Side]:
         """Both methods, each with the seeds that it has on all of the tasks."""
-        sides = []
-        for method in contrast.methods:
-            seeds_of_tasks = [
-                {record.seed for record in self.results.records.records(method, task)}
-                for task, _ in contrast.scores
-            ]
-            sides.append((method, tuple(sorted(set.intersection(*seeds_of_tasks)))))
-        return tuple(sides)
+        sides = zip(contrast.methods, self.measured(contrast).sides, strict=True)
+        return [(method, tuple(sorted(scores.scores))) for method, scores in sides]
 
     def _similarities(self, side: Side, task: str) -> Float[np.ndarray, "S P"] | None:
         """The similarities of the task's pairs, of each seed; None if those of one are missing."""
@@ -345,10 +339,8 @@ def ties_with_best(
         ]
         if of_column and all(map(resampler.can_compare, of_column)):
             contrasts[name] = of_column
-    contrasts_of_columns: list[Contrast] = []
-    for of_column in contrasts.values():
-        contrasts_of_columns += of_column
-    tests = resampler.differences("comparing methods", contrasts_of_columns)
+    of_all_columns = [*chain.from_iterable(contrasts.values())]
+    tests = resampler.differences("comparing methods", of_all_columns)
     ties: dict[str, set[str]] = {}
     for name, of_column in contrasts.items():
         of_best = corrected([tests[contrast] for contrast in of_column])
