@@ -7,7 +7,7 @@ digits is hit by chance where many scores are tried, and its explanation says so
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import product
@@ -297,12 +297,13 @@ class Explainer:
         tried: list[float] = []
         stated = self.model.stated_variant(numbers[0].statement.settings)
         own_scores = self.model.scores(stated, task)
-        of_own_vectors = [
-            _given_by_another_score(number, own_scores, tried, is_alone=not holding)
-            for number in numbers
-        ]
-        if all(of_own_vectors):
-            return [explanation for explanation in of_own_vectors if explanation]
+        explained: dict[CardNumber, FoundChoices] = {}
+        for number in numbers:
+            explained |= _given(
+                [number], own_scores, SCORES, Trial(task), tried, is_alone=not holding
+            )
+        if len(explained) == len(numbers):
+            return [explained[number] for number in numbers]
         encodings = skipped = 0
         for trial in self._announced_trials(task, only_small):
             variant = stated | trial.variant
@@ -316,18 +317,23 @@ class Explainer:
                 scores = self.model.scores(variant, trial.task)
             except HarnessError:  # the model has no such variant, or data are elsewhere
                 continue
+            # A number that holds was compared with the tolerance of a verdict.
+            tolerance = max(trial.tolerance, SAME_DIGITS)
+            if not all(gives(n, score_of(n, scores), tolerance) for n in holding):
+                continue
             # Half precision gives no digits for sure, so that other scores of it prove nothing.
             is_half = trial.variant.dtype != FLOAT32
-            for other in [AS_STATED] if holding or is_half else SCORES:
-                explanations = _all_given(trial, other, scores, numbers, holding, tried)
-                if explanations is not None:
-                    self.likely.insert(0, trial.variant)
-                    return explanations
+            others = [AS_STATED] if holding or is_half else SCORES
+            is_alone = len(numbers) + len(holding) == 1
+            given = _given(numbers, scores, others, trial, tried, is_alone=is_alone)
+            if given:
+                self.likely.insert(0, trial.variant)
+                return [given[number] for number in numbers]
         reason = "nothing that was tried gives it"
         if skipped:
             reason = f"no choice among the first {encodings} encodings gives it"
         nothing = FoundChoices(tried=len(tried), reason=reason)
-        return [explanation or nothing for explanation in of_own_vectors]
+        return [explained.get(number, nothing) for number in numbers]
 
     def _announced_trials(self, task: Task, only_small: bool) -> Iterator[Trial]:
         """The trials in their order, after a note on their number and time.
@@ -388,52 +394,41 @@ class Explainer:
         self.note(note)
 
 
-def _given_by_another_score(
-    number: CardNumber, scores: Mapping[str, Any], tried: list[float], *, is_alone: bool
-) -> FoundChoices | None:
-    """Another score of the model's own vectors that has a number's digits; None without one."""
-    tolerance = DIGITS_OF_EXPLANATIONS
-    for other in SCORES:
-        measured = other.score(number, scores)
-        if measured is not None:
-            tried.append(measured)
-        if gives(number, measured, tolerance):
-            return FoundChoices(
-                words=other.words(number),
-                measured=measured,
-                tried=len(tried),
-                is_chance=is_alone and is_chance(number, tried, tolerance),
-            )
-    return None
-
-
-def _all_given(
-    trial: Trial,
-    other: OtherScore,
-    scores: Mapping[str, Any],
+def _given(
     numbers: Sequence[CardNumber],
-    holding: Sequence[CardNumber],
+    scores: Mapping[str, Any],
+    others: Iterable[OtherScore],
+    trial: Trial,
     tried: list[float],
-) -> list[FoundChoices] | None:
-    """An explanation of each number; None unless all numbers of the run have their digits."""
-    measured_scores = [other.score(number, scores) for number in numbers]
-    if measured_scores[0] is not None:
-        tried.append(measured_scores[0])
-    for number, measured in zip(numbers, measured_scores, strict=True):
-        if not gives(number, measured, trial.tolerance):
-            return None
-    # A number that holds was compared with the tolerance of a verdict.
-    tolerance_of_holding = max(trial.tolerance, SAME_DIGITS)
-    for number in holding:
-        if not gives(number, score_of(number, scores), tolerance_of_holding):
-            return None
-    is_alone = len(numbers) + len(holding) == 1
-    return [
-        FoundChoices(
-            words=(*other.words(number), *trial.words),
-            measured=measured,
-            tried=len(tried),
-            is_chance=is_alone and is_chance(number, tried, trial.tolerance),
-        )
-        for number, measured in zip(numbers, measured_scores, strict=True)
-    ]
+    *,
+    is_alone: bool,
+) -> dict[CardNumber, FoundChoices]:
+    """An explanation of each number by the first score under which all have their digits.
+
+    Args:
+        numbers: The numbers of a run.
+        scores: What was measured in the trial.
+        others: The scores that the numbers are compared with.
+        trial: The trial.
+        tried: The scores that the first number was compared with; further ones are added.
+        is_alone: Whether no other number of the run tells a hit from chance.
+
+    Returns:
+        No explanation if there is no such score.
+    """
+    for other in others:
+        measured_scores = [other.score(number, scores) for number in numbers]
+        if measured_scores[0] is not None:
+            tried.append(measured_scores[0])
+        measured = dict(zip(numbers, measured_scores, strict=True))
+        if all(gives(n, score, trial.tolerance) for n, score in measured.items()):
+            return {
+                number: FoundChoices(
+                    words=(*other.words(number), *trial.words),
+                    measured=score,
+                    tried=len(tried),
+                    is_chance=is_alone and is_chance(number, tried, trial.tolerance),
+                )
+                for number, score in measured.items()
+            }
+    return {}

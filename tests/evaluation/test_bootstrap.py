@@ -16,7 +16,6 @@ from harness.evaluation.bootstrap import (
     seed_weights,
 )
 
-CORRELATIONS = ("spearman", "pearson")
 SEED = 5
 
 
@@ -87,35 +86,21 @@ def test_means_over_groups_keep_the_weight_of_each_group():
     np.testing.assert_allclose(scores[0], expected, rtol=0, atol=1e-10)  # as above
 
 
-@pytest.mark.parametrize("metric", CORRELATIONS)
-def test_a_resample_with_a_constant_column_is_left_out(metric):
+@pytest.mark.parametrize(
+    "path", [("spearman", "all"), ("pearson", "all"), ("pearson", "wmean"), ("auc",)]
+)
+def test_a_resample_with_a_constant_column_is_left_out(path):
     """Many sums are inexact, so that a constant column leaves noise."""
     gold = np.array([0.0] * 60 + [1.0])
-    pairs, path = items(gold), (metric, "all")
+    pairs = items(gold)
     columns = np.random.default_rng(SEED).normal(size=(2, 61))
     scores = bootstrap_scores(columns, pairs, path, counts(pairs, 2000))
     constant = counts(pairs, 2000)[60] == 0
     assert 600 < constant.sum() < 900  # 1/e
     np.testing.assert_array_equal(np.isnan(scores), [constant, constant])
     assert interval_and_p(*scores) == interval_and_p(*scores[:, ~constant])
-
-
-def test_what_is_constant_has_no_score_and_a_constant_subset_leaves_no_mean():
-    columns, gold = made(ties=False)
-    constant = items(np.ones(60))
-    half_constant = items(
-        np.where(np.arange(60) < 20, 1.0, gold), ("flat",) * 20 + ("b",) * 40
-    )
-    for path, pairs in (
-        (("spearman", "all"), constant),
-        (("pearson", "all"), constant),
-        (("auc",), constant),
-        (("pearson", "wmean"), half_constant),
-    ):
-        scores = bootstrap_scores(columns, pairs, path, counts(pairs, 20))
-        assert np.isnan(scores).all()
-        with pytest.raises(ScoreError, match="constant"):
-            interval_and_p(*scores)
+    with pytest.raises(ScoreError, match="constant"):
+        interval_and_p(*scores[:, constant])
 
 
 # What is drawn

@@ -33,7 +33,7 @@ from harness.core.types import Corpus, Method
 from harness.data.places import Places
 from harness.data.tasks.loader import TaskLoader
 from harness.encoders.cache import encodings
-from harness.evaluation.cell import fit, measure
+from harness.evaluation.cell import fit
 from harness.evaluation.run import RunContext, execute
 from harness.evaluation.select import PlannedCell, planned_cells
 from harness.registry import load_registry
@@ -231,28 +231,7 @@ def test_an_unexpected_error_is_the_outcome_of_the_cells_that_meet_it(tmp_path, 
     assert "in encode" in caplog.text
 
 
-# Interrupted, and run again
-
-
-def test_an_interrupted_run_loses_the_cell_in_hand_alone(tmp_path, monkeypatch):
-    config, begun = FakeConfig(), []
-    planned = planned_cells(logged(config, *METHODS), [TOY], seeds=2)
-
-    def interrupted(*given):
-        begun.append(given)
-        if len(begun) > 2:
-            raise KeyboardInterrupt
-        return measure(*given)
-
-    with monkeypatch.context() as patch:
-        patch.setattr("harness.evaluation.run.measure", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            outcomes_of_run(tmp_path, planned)
-    before, encoded = snapshot(tmp_path / "runs"), len(config.log)
-    again = Counter(statuses(outcomes_of_run(tmp_path, planned)))
-    assert again == {"done": 2, "measured": len(planned) - 2}
-    assert before.items() <= snapshot(tmp_path / "runs").items()
-    assert len(config.log) == encoded
+# Run again
 
 
 def test_a_second_run_measures_nothing_and_writes_nothing(tmp_path):
