@@ -10,7 +10,7 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import version as version_of
 from pathlib import Path
@@ -20,7 +20,7 @@ import typer
 
 from harness.cli import options as opt
 from harness.core.digests import digest_of
-from harness.core.errors import AssetMissing, UsageError
+from harness.core.errors import AssetMissing, HarnessError, UsageError
 from harness.core.files import file_name, make_folder, write_atomically
 from harness.core.json_text import parse_json
 from harness.core.progress import Bar
@@ -109,7 +109,7 @@ def verify_command(
         except AssetMissing as error:
             verification = Verification(name, name, faults=(str(error),))
         else:
-            key = opened.key({"search": search, "encodings": encodings})
+            key = opened.digest({"search": search, "encodings": encodings})
             earlier_status = None
             if output is not None:
                 earlier_status = _earlier_status(_facts_file(output, name), key)
@@ -133,38 +133,32 @@ class _OpenedModel:
     """A model that is on this machine, with the numbers that are stated of it.
 
     Attributes:
-        name: The model as the command line names it.
         method: The method that its own modules define.
-        folder: Its folder.
+        key: The key of its encodings, which a digest of its files is part of.
         resolver: Knows the tasks, and where files are.
         numbers: Its numbers.
-        faults: A line for each file that could not be read.
-        weights: The digests of its files.
-        data: The digest of the pairs of each task on this machine that a number names.
+        unchecked: Its verification before any number is checked.
     """
 
-    name: str
     method: Method
-    folder: Path
+    key: str
     resolver: Resolver
     numbers: Sequence[CardNumber]
-    faults: tuple[str, ...]
-    weights: Mapping[str, str]
-    data: Mapping[str, str]
+    unchecked: Verification
 
-    def key(self, options: Mapping[str, Any]) -> str:
+    def digest(self, options: Mapping[str, Any]) -> str:
         """The digest of all that a verification depends on.
 
-        That is the numbers, the weights, the data, the options and the version.
+        That is the numbers, the files of the model, the data, the options and the version.
         """
         return digest_of(
             {
                 "version": version_of("sentence-embedding-harness"),
                 "method": self.method.identity,
-                "weights": dict(self.weights),
+                "encoder": self.key,
                 "numbers": [repr(number) for number in self.numbers],
-                "faults": list(self.faults),
-                "data": dict(self.data),
+                "faults": list(self.unchecked.faults),
+                "data": dict(self.unchecked.data),
                 "options": dict(options),
             }
         )
@@ -181,20 +175,17 @@ class _OpenedModel:
         loader = TaskLoader(self.resolver.places, registry.corpora)
         with Bar(sys.stderr) as bar:
             model = VariantScores(self.method, loader, bar)
-            checked = tuple(check_numbers(model, self.numbers, registry))
+            numbers = tuple(check_numbers(model, self.numbers, registry))
             if search:
                 explainer = Explainer(model, registry, most_encodings, opt.note)
-                checked = explained(checked, explainer)
-        judged_tasks = {each.number.task for each in checked if each.verdict}
-        return Verification(
-            model=self.name,
-            method=self.method.id,
-            numbers=checked,
-            faults=self.faults,
-            weights=self.weights.get("weights", ""),
-            data={task: self.data[task] for task in sorted(judged_tasks)},
-            has_card=(self.folder / CARD_FILE).is_file(),
-        )
+                numbers = explained(numbers, explainer)
+        judged_tasks = {number.number.task for number in numbers if number.verdict}
+        data = {
+            task: digest
+            for task, digest in self.unchecked.data.items()
+            if task in judged_tasks
+        }
+        return replace(self.unchecked, numbers=numbers, data=data)
 
 
 def _open(name: str, resolver: Resolver, card_files: Sequence[Path]) -> _OpenedModel:
@@ -207,28 +198,31 @@ def _open(name: str, resolver: Resolver, card_files: Sequence[Path]) -> _OpenedM
     """
     method = own_method(resolver.method(name), resolver)
     folder = resolver.places.encoder(method.encoder.member(0))
+    identity = resolver.places.identify(method.encoder, folder)
     stated_numbers, faults = numbers_of_model(folder, resolver.registry, card_files)
     repository = getattr(method.encoder.source, "repo", "")
     numbers = mark_other_models(stated_numbers, (name, folder.name, repository))
     loader = TaskLoader(resolver.places, resolver.registry.corpora)
-    tasks: set[str] = set()
-    for number in numbers:
-        if not number.why_not:
-            tasks.update({number.task, number.or_task} - {""})
     data = {}
-    for task in sorted(tasks):
-        with suppress(AssetMissing):
-            texts = loader.texts(resolver.registry.tasks[task])
-            data[task] = texts.digests["data"]
+    for number in numbers:
+        for task in (number.task, number.or_task):
+            if task and not number.why_not:
+                with suppress(HarnessError):
+                    texts = loader.texts(resolver.registry.tasks[task])
+                    data[task] = texts.digests["data"]
     return _OpenedModel(
-        name=name,
         method=method,
-        folder=folder,
+        key=identity.key,
         resolver=resolver,
         numbers=numbers,
-        faults=faults,
-        weights=resolver.places.identify(method.encoder, folder).digests,
-        data=data,
+        unchecked=Verification(
+            model=name,
+            method=method.id,
+            faults=faults,
+            weights=identity.digests.get("weights", ""),
+            data=data,
+            has_card=(folder / CARD_FILE).is_file(),
+        ),
     )
 
 
