@@ -36,11 +36,7 @@ from harness.evaluation.embeddings import (
     encoded,
     pooled_rows,
 )
-from harness.evaluation.fit_corpus import (
-    needs_dropout,
-    needs_moments_alone,
-    with_dropout,
-)
+from harness.evaluation.fit_corpus import needs_dropout, vectors_of, with_dropout
 from harness.evaluation.run import RunContext, execute, fit_cell, require_coverage
 from harness.evaluation.select import MIN_COVERAGE, PlannedCell, planned_cells
 from harness.registry import Registry, load_registry
@@ -361,10 +357,7 @@ def fit_method(
         distinct_texts = list(dict.fromkeys(texts))
         row = {text: number for number, text in enumerate(distinct_texts)}
         pooled = PooledEmbeddings(row, _pooled(method, encoder, distinct_texts)[0])
-        if needs_moments_alone(method):
-            vectors, _ = pooled.moments("texts", texts)
-        else:
-            vectors = pooled.matrix[pooled.rows(texts)]
+        vectors, _ = vectors_of(method, pooled, texts, "texts")
     with one_blas_thread():
         transforms = fit(method, vectors, np.random.default_rng(seed))
     fitted_method = replace(method, fit_on=OWN_TEXTS)

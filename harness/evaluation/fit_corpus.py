@@ -31,6 +31,7 @@ from harness.data.tasks.loader import TARGETS, FitCorpus
 from harness.evaluation.embeddings import (
     SHARD,
     CachedEncoder,
+    PooledEmbeddings,
     dropout_batch,
     encoded,
     pooled_rows,
@@ -60,6 +61,22 @@ def needs_dropout(method: Method) -> bool:
 def needs_pass(method: Method, fit_corpus: FitCorpus) -> bool:
     """Whether sentences are encoded for the fit alone: from a corpus, or with dropout."""
     return fit_corpus.streams or needs_dropout(method)
+
+
+def vectors_of(
+    method: Method, pooled: PooledEmbeddings, sentences: Sequence[str], name: str
+) -> tuple[Vectors, float]:
+    """What a method is fitted on of pooled sentences, and the seconds that it took.
+
+    Args:
+        method: The method.
+        pooled: The vectors of the sentences.
+        sentences: The sentences that are fitted on, with repetitions.
+        name: Their name among the moments that are kept with the vectors.
+    """
+    if needs_moments_alone(method):
+        return pooled.moments(name, sentences)
+    return pooled.matrix[pooled.rows(sentences)], 0.0
 
 
 # Which sentences

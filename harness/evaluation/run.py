@@ -42,8 +42,8 @@ from harness.evaluation.embeddings import SHARD, CachedEncoder, PooledEmbeddings
 from harness.evaluation.fit_corpus import (
     FitCorpusPass,
     FitCorpusSample,
-    needs_moments_alone,
     needs_pass,
+    vectors_of,
 )
 from harness.evaluation.processes import Jobs, results_of
 from harness.evaluation.select import MIN_COVERAGE, PlannedCell, units
@@ -192,7 +192,8 @@ def open_run(
             record = store.read(cell.address)
             if record is not None:
                 coverage = record.facts.get("coverage")
-                require_coverage(_subject(cell), coverage, context.min_coverage)
+                subject = f"{cell.encoder.name} on {cell.task.name}"
+                require_coverage(subject, coverage, context.min_coverage)
             outcomes.append(Outcome(cell=cell.address, status="done", record=record))
         outcomes += failed_outcomes
     if not texts_by_cell:
@@ -220,11 +221,6 @@ def require_coverage(
             f"{subject}: wanted a vector for {100 * min_coverage:g} % of the tokens, found one for "
             f"{100 * coverage:.1f} %; check the words of the file, or allow it with {option}"
         )
-
-
-def _subject(cell: PlannedCell) -> str:
-    """Encoder and task of a cell, for a message."""
-    return f"{cell.encoder.name} on {cell.task.name}"
 
 
 # The cells of one encoder
@@ -258,37 +254,34 @@ class EncoderRun:
         texts: The texts of each cell.
         costs: What encoding the sentences of each task took, for the tasks that were
             measured so far.
-        last_fit: The last fit on a corpus, and its method and seed: the cells of its
-            other tasks follow.
+        fits: The fits on corpora, by method and seed, of the cells that are measured
+            together.
     """
 
     context: RunContext
     encoder: CachedEncoder
     texts: Mapping[PlannedCell, CellTexts]
     costs: dict[Task, EncodingCost] = field(default_factory=dict)
-    last_fit: tuple[Method, int, FittedTransforms] | None = None
+    fits: dict[tuple[Method, int], FittedTransforms] = field(default_factory=dict)
 
     @property
     def missing(self) -> list[str]:
         """The sentences of the cells that are not encoded yet."""
-        return self.encoder.cache.missing(_sentences(self.texts.values()))
+        sentences = sorted(distinct_sentences(self.texts.values()))
+        return self.encoder.cache.missing(sentences)
 
     @cached_property
-    def passes(self) -> Mapping[PlannedCell, FitCorpusPass]:
-        """The pass over a fit corpus of each cell that needs one; equal samples share it."""
+    def passes(self) -> Mapping[FitCorpusSample, FitCorpusPass]:
+        """The pass over each sample of a fit corpus that the cells need."""
         folder, key = self.encoder.folder, self.encoder.identity.key
-        pass_of_sample: dict[FitCorpusSample, FitCorpusPass] = {}
-        pass_of_cell: dict[PlannedCell, FitCorpusPass] = {}
+        passes: dict[FitCorpusSample, FitCorpusPass] = {}
         for cell, texts in self.texts.items():
-            fit_corpus = texts.fit_corpus
-            if fit_corpus is None or not needs_pass(cell.method, fit_corpus):
-                continue
-            sample = FitCorpusSample.of(cell.method, cell.seed, fit_corpus)
-            if sample not in pass_of_sample:
-                pass_of_sample[sample] = FitCorpusPass(sample, fit_corpus, folder, key)
-            pass_of_cell[cell] = pass_of_sample[sample]
-            pass_of_cell[cell].add(cell.method)
-        return pass_of_cell
+            corpus = texts.fit_corpus
+            if corpus is not None and needs_pass(cell.method, corpus):
+                sample = FitCorpusSample.of(cell.method, cell.seed, corpus)
+                new_pass = FitCorpusPass(sample, corpus, folder, key)
+                passes.setdefault(sample, new_pass).add(cell.method)
+        return passes
 
     def encode(self) -> None:
         """Encode the sentences of the cells that are missing in the cache."""
@@ -299,31 +292,26 @@ class EncoderRun:
                 self.encoder.ensure(missing, progress)
 
     def measured(self, cells: Sequence[PlannedCell]) -> Iterator[Outcome]:
-        """Measure cells that share a pooling.
+        """Measure cells that share a pooling, those of the same texts together.
 
-        The sentences of each task are looked up by themselves: one that cannot be encoded
-        fails the cells of its own tasks alone.
+        A sentence that cannot be encoded fails the cells of its own texts alone.
         """
-        ready: set[PlannedCell] = set()
-        for texts in dict.fromkeys(self.texts[cell] for cell in cells):
-            cells_of_texts = [cell for cell in cells if self.texts[cell] is texts]
+        self.fits.clear()
+        cells_by_texts: dict[CellTexts, list[PlannedCell]] = {}
+        for cell in cells:
+            cells_by_texts.setdefault(self.texts[cell], []).append(cell)
+        for texts, cells_of_texts in cells_by_texts.items():
             with failures(cells_of_texts) as outcomes:
-                self.encoder.ensure(_sentences([texts]), self.context.progress)
-                ready.update(cells_of_texts)
+                sentences = sorted(texts.sentences)
+                self.encoder.ensure(sentences, self.context.progress)
+                pooled = self.encoder.pooled(cells[0].method.pooling, sentences)
             yield from outcomes
-        cells = [cell for cell in cells if cell in ready]
-        if not cells:
-            return
-        with failures(cells) as outcomes:
-            sentences = _sentences(self.texts[cell] for cell in cells)
-            pooled = self.encoder.pooled(cells[0].method.pooling, sentences)
-        yield from outcomes
-        for cell in () if outcomes else cells:
-            # One thread sums, so that a score does not depend on how many cores or
-            # workers there are.
-            with failures([cell]) as outcome, one_blas_thread():
-                outcome.append(self._measured(cell, pooled))
-            yield from outcome
+            for cell in () if outcomes else cells_of_texts:
+                # One thread sums, so that a score does not depend on how many cores or
+                # workers there are.
+                with failures([cell]) as outcome, one_blas_thread():
+                    outcome.append(self._measured(cell, pooled))
+                yield from outcome
 
     def _measured(self, cell: PlannedCell, pooled: PooledEmbeddings) -> Outcome:
         """Fit and measure a cell, and store its record."""
@@ -333,7 +321,8 @@ class EncoderRun:
             sentences = list(dict.fromkeys(texts.pairs.sentences))
             self.costs[cell.task] = encoder.cache.cost(sentences)
         cost = self.costs[cell.task]
-        require_coverage(_subject(cell), cost.coverage, context.min_coverage)
+        subject = f"{cell.encoder.name} on {cell.task.name}"
+        require_coverage(subject, cost.coverage, context.min_coverage)
         fitted = self.fitted(cell, pooled)
         measurement = measure(
             cell.task, texts.pairs, pooled, fitted.transforms, texts.labelled
@@ -362,22 +351,21 @@ class EncoderRun:
         method, fit_corpus = cell.method, self.texts[cell].fit_corpus
         if fit_corpus is None:
             return FittedTransforms(self.encoder.identity)
-        if self.last_fit is not None and self.last_fit[:2] == (method, cell.seed):
-            return self.last_fit[2]
+        if (method, cell.seed) in self.fits:
+            return self.fits[method, cell.seed]
         sample = FitCorpusSample.of(method, cell.seed, fit_corpus)
-        if cell in self.passes:
+        if sample in self.passes:
             progress = self.context.progress
-            vectors, seconds = self.passes[cell].vectors(method, self.encoder, progress)
+            vectors, seconds = self.passes[sample].vectors(
+                method, self.encoder, progress
+            )
         else:
             sentences = tuple(fit_corpus.sentences())
             if pooled is None:
                 distinct = sorted(set(sentences))
                 self.encoder.ensure(distinct, self.context.progress)
                 pooled = self.encoder.pooled(method.pooling, distinct)
-            if needs_moments_alone(method):
-                vectors, seconds = pooled.moments(fit_corpus.digest, sentences)
-            else:
-                vectors, seconds = pooled.matrix[pooled.rows(sentences)], 0.0
+            vectors, seconds = vectors_of(method, pooled, sentences, fit_corpus.digest)
         start = perf_counter()
         rng = np.random.default_rng(cell.seed)
         transforms = fit(method, vectors, rng, sample.share)
@@ -386,13 +374,8 @@ class EncoderRun:
             self.encoder.identity, transforms, sample.digest, seconds
         )
         if fit_corpus.streams:
-            self.last_fit = method, cell.seed, fitted
+            self.fits[method, cell.seed] = fitted
         return fitted
-
-
-def _sentences(texts: Iterable[CellTexts]) -> list[str]:
-    """The distinct sentences of some cells, sorted."""
-    return sorted(distinct_sentences(texts))
 
 
 def fit_cell(
@@ -465,7 +448,7 @@ def _execute_in_processes(
             shard = sentences[start : start + SHARD]
             encode_calls.append(partial(_encode, opened, shard))
         sentence_count += len(sentences)
-        for corpus_pass in dict.fromkeys(run.passes.values()):
+        for corpus_pass in run.passes.values():
             passes.append(corpus_pass)
             for block in corpus_pass.sample.blocks if corpus_pass.missing else ():
                 encode_calls.append(partial(_encode_block, opened, corpus_pass, block))
