@@ -18,7 +18,7 @@ import numpy as np
 from harness.core.arrays import Float, Float64, Int, read_only, read_only_view
 from harness.core.environment import environment, packages
 from harness.core.errors import ScoreError, UsageError
-from harness.core.interfaces import Transform
+from harness.core.interfaces import PostProcessor, Transform
 from harness.core.metrics import (
     PairRows,
     finite_scores,
@@ -30,7 +30,7 @@ from harness.core.metrics import (
 from harness.core.metrics.geometry import alignment_uniformity
 from harness.core.pairs import Pairs
 from harness.core.provenance import code_digest, code_of, plugins_of
-from harness.core.types import Method, Record, Task
+from harness.core.types import Record, Task
 from harness.data.places import revision_of
 from harness.data.tasks.loader import CellTexts
 from harness.encoders.cache.encodings import EncodingCost
@@ -86,34 +86,32 @@ def _computing_parts(cell: PlannedCell) -> tuple[object, ...]:
 
 
 def fit(
-    method: Method,
+    posts: Sequence[PostProcessor],
     vectors: Moments | Float[np.ndarray, "n D"],
     rng: np.random.Generator,
     share: float = 1.0,
 ) -> tuple[Transform, ...]:
-    """Fit a method's post-processors in their order, each on the output of the ones before.
+    """Fit post-processors in their order, each on the output of the ones before.
 
     From moments, a chain of affine maps is fitted without the vectors, since a map gives
     the moments of the mapped vectors.
 
     Args:
-        method: The method.
+        posts: The post-processors.
         vectors: The rows to fit on, with repetitions, or their moments.
         rng: The only source of randomness.
         share: The number of vectors divided by the number of the corpus's sentences. A
             post-processor that takes a share of a corpus is told it.
     """
     x: Any = vectors
-    if method.post and not isinstance(x, Moments):
+    if posts and not isinstance(x, Moments):
         x = read_only_view(x)
         _require_rows_to_fit_on(x)
     transforms: list[Transform] = []
-    for post in method.post:
-        if post.from_moments or share == 1:
-            transform: Any = post.fit(x, rng)
-        else:
-            fit_share: Any = post.fit
-            transform = fit_share(x, rng, share=share)
+    for post in posts:
+        is_whole = post.from_moments or share == 1
+        options: Any = {} if is_whole else {"share": share}
+        transform: Any = post.fit(x, rng, **options)
         if not callable(transform):
             raise ScoreError(
                 f"+{post.name}: wanted a map of rows from fit, found "
@@ -124,7 +122,7 @@ def fit(
                 f"{post.name}: fitted from moments, it must give an affine map"
             )
         transforms.append(transform)
-        if len(transforms) < len(method.post):
+        if len(transforms) < len(posts):
             x = x.after(transform) if isinstance(x, Moments) else applied(transform, x)
     return tuple(transforms)
 

@@ -359,7 +359,7 @@ def fit_method(
         pooled = PooledEmbeddings(row, _pooled(method, encoder, distinct_texts)[0])
         vectors, _ = vectors_of(method, pooled, texts, "texts")
     with one_blas_thread():
-        transforms = fit(method, vectors, np.random.default_rng(seed))
+        transforms = fit(method.post, vectors, np.random.default_rng(seed))
     fitted_method = replace(method, fit_on=OWN_TEXTS)
     return Embedder(fitted_method, encoder, transforms, text_digest(texts))
 

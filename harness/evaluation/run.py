@@ -368,7 +368,7 @@ class EncoderRun:
             vectors, seconds = vectors_of(method, pooled, sentences, fit_corpus.digest)
         start = perf_counter()
         rng = np.random.default_rng(cell.seed)
-        transforms = fit(method, vectors, rng, sample.share)
+        transforms = fit(method.post, vectors, rng, sample.share)
         seconds += perf_counter() - start
         fitted = FittedTransforms(
             self.encoder.identity, transforms, sample.digest, seconds

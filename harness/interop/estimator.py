@@ -14,14 +14,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data  # type: ign
 
 from harness.core.arrays import Float64
 from harness.core.errors import ScoreError, UsageError
-from harness.core.types import Method
-from harness.encoders.function import FunctionConfig
 from harness.evaluation.cell import applied, fit
 from harness.registry import load_registry
-from harness.transforms.pooling import NATIVE
-
-# The encoder of a method whose vectors are given.
-ROWS_AS_ENCODER = FunctionConfig("rows", list)
 
 
 class Calibration(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -70,15 +64,10 @@ class Calibration(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             raise UsageError(
                 f"post: wanted post-processors joined by '+', found {self.post!r}"
             )
-        method = Method(
-            encoder=ROWS_AS_ENCODER,
-            pooling=NATIVE,
-            post=load_registry().parse_posts(self.post),
-            fit_on="target",
-        )
+        posts = load_registry().parse_posts(self.post)
         rng = np.random.default_rng(self.random_state)
         try:
-            self.transforms_ = fit(method, rows, rng)
+            self.transforms_ = fit(posts, rows, rng)
         except ScoreError as error:
             count, width = rows.shape
             raise ValueError(

@@ -6,16 +6,14 @@ import numpy as np
 import pytest
 from fakes import Centre, pooled_pairs
 
-from baselines.minilm import MINILM
 from baselines.natsv import Natsv
 from baselines.sn import SN
 from baselines.whitening import Whitening
 from harness.contracts.samples import rows
 from harness.core.errors import ScoreError, UsageError
 from harness.core.pairs import Pairs
-from harness.core.types import Method, Task
+from harness.core.types import Task
 from harness.evaluation.cell import fit, measure
-from harness.transforms.pooling import MEAN
 
 
 def task(pairs) -> Task:
@@ -33,8 +31,7 @@ def task(pairs) -> Task:
 
 def measured(view, pairs, *posts):
     rows_to_fit_on = view.matrix[view.rows(pairs.sentences)]
-    method = Method(MINILM, MEAN, posts, "target" if posts else None)
-    transforms = fit(method, rows_to_fit_on, np.random.default_rng(0))
+    transforms = fit(posts, rows_to_fit_on, np.random.default_rng(0))
     return measure(task(pairs), pairs, view, transforms)
 
 
@@ -105,6 +102,5 @@ def test_what_is_fitted_from_moments_must_be_affine():
     """Else what comes after it would be fitted on the moments before it."""
     view, pairs = pooled_pairs(rows(20, 4))
     moments, _ = view.moments("target", pairs.sentences)
-    method = Method(MINILM, MEAN, (Bent(), SN()), "target")
     with pytest.raises(UsageError, match="must give an affine map"):
-        fit(method, moments, np.random.default_rng(0))
+        fit((Bent(), SN()), moments, np.random.default_rng(0))

@@ -100,11 +100,11 @@ def test_each_seed_has_a_fit_and_one_on_a_corpus_serves_all_tasks(
     counted = Mock(wraps=fit)
     monkeypatch.setattr("harness.evaluation.run.fit", counted)
     on_stream = method("mean", "stretch", on="stream")
-    on_target = method("mean", "stretch", on="target")
+    on_target = method("mean", "centre", "stretch", on="target")
     planned = planned_cells([on_stream, on_target], [TOY, OTHER], seeds=2)
     outcomes = outcomes_of_run(tmp_path, planned, STREAM)
     fits = Counter(call.args[0] for call in counted.call_args_list)
-    assert fits == {on_stream: 2, on_target: 4}
+    assert fits == {on_stream.post: 2, on_target.post: 4}
     for cell in planned:  # a fit that was kept is that of its own method and seed
         [alone] = outcomes_of_run(tmp_path / "alone", [cell], STREAM).values()
         assert alone.record.scores == outcomes[cell.address].record.scores

@@ -39,7 +39,7 @@ def test_it_is_the_map_that_a_method_fits():
     x = rows(100, 8)
     method = load_registry().parse("minilm.mean+sn+whitening:4@target")
     wanted = x
-    for transform in fit(method, x, np.random.default_rng(0)):
+    for transform in fit(method.post, x, np.random.default_rng(0)):
         wanted = transform(wanted)
     np.testing.assert_array_equal(
         Calibration("sn+whitening:4").fit_transform(x), wanted

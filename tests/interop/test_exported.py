@@ -61,7 +61,7 @@ def vectors_and_folder(tmp_path, method, model):
     encoder, transforms = method.encoder.load(model, tmp_path), []
     if method.post:
         x = rows(200, method.pooling(encoder.encode(["a"])).shape[1])
-        transforms = fit(method, x, np.random.default_rng(0))
+        transforms = fit(method.post, x, np.random.default_rng(0))
     cell = FittedTransforms(method.encoder.identify(model), tuple(transforms))
     places = Places(tmp_path, encoders={method.encoder.name: model})
     write_model(PlannedCell(method, TOY, 0), cell, places, tmp_path / "out")

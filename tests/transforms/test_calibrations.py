@@ -8,15 +8,12 @@ from fakes import pooled_pairs
 from hypothesis import given
 from hypothesis import strategies as st
 
-from baselines.miniature import BERT_MINI
 from baselines.natsv import Natsv
 from baselines.sn import SN
 from baselines.whitening import Whitening
 from harness.contracts.samples import rows, with_constants
 from harness.core.errors import ScoreError
-from harness.core.types import Method
 from harness.evaluation.cell import fit
-from harness.transforms.pooling import MEAN
 
 SEEDS = st.integers(0, 10_000)
 # float64 rounding, amplified by the specimens' spread of variances, about 400 to 1.
@@ -101,7 +98,7 @@ def test_a_chain_applies_the_formulas_in_the_written_order(posts, plain, streame
     moments, _ = view.moments("target", pairs.sentences)
     data = moments if streamed else view.matrix[view.rows(pairs.sentences)]
     found = view.matrix
-    for transform in fit(Method(BERT_MINI, MEAN, posts, "target"), data, NEVER_DRAWN):
+    for transform in fit(posts, data, NEVER_DRAWN):
         found = transform(found)
     np.testing.assert_allclose(cosines(found), cosines(plain(view.matrix)), atol=CLOSE)
 
