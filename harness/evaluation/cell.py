@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import resource
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 
-from harness.core.arrays import Float, Float64, Int, read_only, read_only_view
+from harness.core.arrays import Float, Float64, read_only, read_only_view
 from harness.core.environment import environment, packages
 from harness.core.errors import ScoreError, UsageError
 from harness.core.interfaces import PostProcessor, Transform
@@ -203,7 +203,7 @@ def measure(
     texts: list[str] = []
     for split in splits:
         texts += split.sentences
-    rows, row_of_text = np.unique(pooled.rows(texts), return_inverse=True)
+    rows = np.unique(pooled.rows(texts))
     vectors = read_only(pooled.matrix[rows])
     maker = "the encoder"
     for transform in (None, *transforms):
@@ -212,13 +212,21 @@ def measure(
             maker = f"the map {type(transform).__name__}"
         is_finite = np.isfinite(vectors).all(axis=1)
         if not is_finite.all():
-            text = texts[int((row_of_text == is_finite.argmin()).argmax())]
+            row = rows[is_finite.argmin()]
+            text = next(text for text in texts if pooled.row[text] == row)
             raise ScoreError(
                 f"{maker}: wanted finite numbers, found others in the vector of {text[:60]!r}; "
                 "mend what makes it, or leave the sentence out"
             )
     time_mapped = perf_counter()
-    scored, *learned_from = _pair_rows(splits, row_of_text)
+    scored, *learned_from = (
+        PairRows(
+            a=np.searchsorted(rows, pooled.rows(split.a)),
+            b=np.searchsorted(rows, pooled.rows(split.b)),
+            gold=split.gold,
+        )
+        for split in splits
+    )
     values, metric_facts = metric.compare(vectors, scored, learned_from)
     facts = {**metric_facts, "dimensions": int(vectors.shape[1])}
     further_scores = {name: facts.pop(name) for name in metric.further_scores}
@@ -241,24 +249,6 @@ def measure(
         timings={"apply": time_mapped - start, "score": time_scored - time_mapped},
         facts=facts,
     )
-
-
-def _pair_rows(
-    splits: Sequence[Pairs], row_of_text: Int[np.ndarray, " T"]
-) -> Iterator[PairRows]:
-    """The pairs of each split as rows of the matrix of vectors.
-
-    `row_of_text` has the row of each sentence: of all first sentences of a split, then of
-    all its second ones, split after split.
-    """
-    start = 0
-    for split in splits:
-        middle = start + len(split.a)
-        end = middle + len(split.b)
-        rows_of_a = row_of_text[start:middle]
-        rows_of_b = row_of_text[middle:end]
-        yield PairRows(a=rows_of_a, b=rows_of_b, gold=split.gold)
-        start = end
 
 
 # Record

@@ -62,7 +62,6 @@ class Outcome:
         status: `measured` now, `done` before, or why it has no record.
         record: Its record, if it has one.
         message: Why it has no record; empty if it has one.
-        moved: Whether the record is new, or has other scores than the one before.
         exit_status: The exit status of a command that ends with this outcome.
         remedy: The command or step that gets a missing asset; empty if none is missing.
     """
@@ -71,7 +70,6 @@ class Outcome:
     status: Literal["measured", "done", "asset missing", "failed"]
     record: Record | None = None
     message: str = ""
-    moved: bool = False
     exit_status: int = 0
     remedy: str = ""
 
@@ -337,8 +335,8 @@ class EncoderRun:
             fit_seconds=fitted.seconds,
             workers=context.workers,
         )
-        moved = context.store.write(record, measurement.values, identity)
-        return Outcome(cell=cell.address, status="measured", record=record, moved=moved)
+        context.store.write(record, measurement.values, identity)
+        return Outcome(cell=cell.address, status="measured", record=record)
 
     def fitted(
         self, cell: PlannedCell, pooled: PooledEmbeddings | None = None
