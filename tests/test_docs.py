@@ -19,7 +19,7 @@ from documents import (
     starting,
     told,
 )
-from test_architecture import ROOMS
+from test_architecture import HARNESS, ROOMS, of_harness
 from typer import BadParameter
 from typer.main import get_command
 
@@ -121,6 +121,16 @@ def test_links_lead_somewhere(path):
 
 
 # The architecture
+
+
+def test_the_largest_room_has_a_reading_order():
+    table = ARCHITECTURE.split("## The largest room")[1].split("\n## ")[0]
+    named = re.findall(r"`(\w+)`", "".join(re.findall(r"^\| (`.*?) \|", table, re.M)))
+    modules = {name: tree for name, tree in HARNESS.items() if "results." in name}
+    assert sorted(f"results.{name}" for name in named) == sorted(modules)
+    for place, name in enumerate(named):
+        later = {f"results.{other}" for other in named[place + 1 :]}
+        assert not of_harness(modules[f"results.{name}"]) & later, name
 
 
 def test_the_rooms_stand_in_their_order():
