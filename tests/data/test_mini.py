@@ -4,43 +4,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from committed import committed_records
 
 from harness.core.digests import text_digest
 from harness.core.errors import DataError
-from harness.core.pairs import rows_digest
+from harness.core.pairs import pairs_digest
 from harness.data.tasks import mini as miniature
 
-# Digests in the records of version 0.1.0: of rows, and of the sentences of a corpus.
-ROWS = {
-    (
-        "mini-sts",
-        "train",
-    ): "c8d484ae11cecc01a2ce6b6b18a6fccb930f9a84744f1195cde05cbf627d57d6",
-    (
-        "mini-sts",
-        "dev",
-    ): "44355dde870462566e458a2f22225487eff54aa83d512c9cab8dfa544320e34f",
-    (
-        "mini-sts",
-        "test",
-    ): "6c7186657f40a0e35103a8219b39587702023f9a91c78e537838f15d86738786",
-    (
-        "mini-sick",
-        "train",
-    ): "d6e8468bb834ee5e5085dd3889f888b7e0f6c176be6f9351b4a02349bbf0fce6",
-    (
-        "mini-sick",
-        "dev",
-    ): "3e733f5fe4816b387beadfd9143c15121053e61230f02870f0c7533660bb5ed0",
-    (
-        "mini-sick",
-        "test",
-    ): "943606774eaec541b6b5b1e30670c52c9f1ad7a6709c9cac4142f4556a6ecd5c",
-    (
-        "mini-qnli",
-        "dev",
-    ): "616ffb93f2a00ea0049b4d0717b36f91e60750147e7a5d8a167094b2820d50c2",
-}
 SENTENCES = {
     "mini-text": "dbea07d9607058254ad8ace6d69c3728ad698ba182cce62f149e3bf3a9d0cf52",
     "mini-nli": "c14ad3a2e06a65fe535e6765790bcb59c13e5ed698e8601e7411a0f7486eb882",
@@ -66,10 +36,14 @@ def test_a_changed_file_is_refused(tmp_path, monkeypatch, line, found):
         list(miniature.CORPORA[0].sentences(NOWHERE))
 
 
-def test_records_hold_the_digests_of_these_rows_and_sentences():
-    for (name, split), digest in ROWS.items():
-        assert rows_digest(miniature.embedded_pairs(name, split)) == digest
-    assert len(ROWS) == sum(map(len, miniature.SPLITS.values()))
+def test_committed_records_hold_the_digests_of_these_rows():
+    digests = {t.name: pairs_digest(t.pairs(NOWHERE)) for t in miniature.TASKS}
+    records = [record for record in committed_records() if record.task in digests]
+    assert {record.task for record in records} >= {"mini-sts", "mini-sick", "mini-qnli"}
+    assert all(record.digests["data"] == digests[record.task] for record in records)
+
+
+def test_corpora_have_the_sentences_that_fits_and_trainings_were_made_of():
     for corpus in miniature.CORPORA:
         assert text_digest(corpus.sentences(NOWHERE)) == SENTENCES[corpus.name]
 

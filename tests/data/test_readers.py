@@ -155,33 +155,19 @@ def test_a_bad_line_is_refused_by_its_number(tmp_path, parse, lines, complaint):
         list(parse(path))
 
 
-@pytest.mark.parametrize(
-    ("lines", "gold", "complaint"),
-    [
-        (("a\tb", "no tab"), ("1", ""), "input:2: wanted 2 or 4 fields, found 1"),
-        (("a\tb", "c\td"), ("1",), "gs: wanted 2 lines, as in input, found 1"),
-    ],
-)
+SUBSETS = [  # the lines of both files, and what is said
+    (("a\tb", "no tab"), ("1", ""), "input:2: wanted 2 or 4 fields, found 1"),
+    (("a\tb", "c\td"), ("1",), "gs: wanted 2 lines, as in input, found 1"),
+]
+
+
+@pytest.mark.parametrize(("lines", "gold", "complaint"), SUBSETS)
 def test_an_ill_formed_subset_is_refused_scored_or_not(
     tmp_path, lines, gold, complaint
 ):
     inputs = write(tmp_path / "input", *lines)
     with pytest.raises(DataError, match=complaint):
         sts.parse_subset(inputs, write(tmp_path / "gs", *gold), "g")
-
-
-@pytest.mark.parametrize("task", transfer.TASKS, ids=lambda task: task.name)
-@pytest.mark.parametrize("content", [b"", MARK.encode(), b"\n", b"\0", b"a\n"])
-def test_a_transfer_file_without_rows_is_refused_by_name(tmp_path, task, content):
-    for split, names in task.load.files.items():
-        for name in names:
-            path = tmp_path / "transfer" / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(content)
-        with pytest.raises(
-            DataError, match=rf"{names[0]}(:1)?: wanted .*, found .*; {REFETCH_ADVICE}$"
-        ):
-            task.load(tmp_path, split)
 
 
 # Corpora
