@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import MISSING, fields, is_dataclass, make_dataclass
+from dataclasses import is_dataclass, make_dataclass
 from functools import cache
 from pathlib import Path
 from types import UnionType
@@ -52,50 +52,35 @@ def read_typed(
     except READING_ERRORS as error:
         wanted = "JSON" if is_json else "a TOML table"
         _refuse(path.name, f"wanted {wanted}, found: {error}")
-    if is_dataclass(kind) and not isinstance(content, dict):
-        _refuse(path.name, f"wanted a table, found {content!r:.80}")
     place = path.name if isinstance(content, dict) else f"{path.name}: rows"
     table = _with_names_of_fields(kind, content, place, further_fields)
-    if not is_dataclass(kind):
-        return _converted(kind, table, path.name, "rows")
-    values = dict(further_fields)
-    for field in fields(kind):
-        if field.name in further_fields:
-            continue
-        if field.name in table:
-            values[field.name] = _converted(
-                _types_of(kind)[field.name], table[field.name], path.name, field.name
-            )
-        elif field.default is MISSING and field.default_factory is MISSING:
-            _refuse(path.name, f"the key {field.name!r} is missing")
+    if isinstance(table, dict):
+        table |= further_fields
     try:
-        return kind(**values)  # type: ignore[return-value]
-    except ValueError as error:
-        _refuse(path.name, str(error))
+        return msgspec.convert(table, kind)
+    except msgspec.ValidationError as error:
+        fault, _, position = str(error).partition(" - at ")
+        if fault in ("Expected `str`, got `int`", "Expected `str`, got `float`"):
+            fault += "; write the number in quotes"
+        key = position.strip("`").removeprefix("$").removeprefix(".")
+        place = f"{path.name}: {key}" if key else path.name
+        row = re.match(r"(\w*)\[(\d+)\]\.?(.*)", key)
+        if (
+            row is not None
+        ):  # a row of a list: `rows[3].score`, or `[3].score` in a list
+            name, number, key = row[1], int(row[2]), row[3]
+            rows = table[name] if name else table
+            place = _place_of_row(
+                f"{path.name}: {name or 'rows'}", rows[number], number
+            )
+            place += f": {key}" if key else ""
+        _refuse(place, fault)
 
 
 def read_rows(kind: type[Typed], path: Path, key: str = "row") -> tuple[Typed, ...]:
     """The rows of a TOML file that is a list of tables under one key."""
     rows = make_dataclass("Rows", [(key, tuple[kind, ...])])  # type: ignore[valid-type]
     return getattr(read_typed(rows, path), key)
-
-
-def _converted(kind: Any, content: Any, file: str, key: str) -> Any:
-    """Plain content as its type. For messages: the file, and the key in it."""
-    try:
-        return msgspec.convert(content, kind)
-    except msgspec.ValidationError as error:
-        fault, _, path = str(error).partition(" - at ")
-        if fault in ("Expected `str`, got `int`", "Expected `str`, got `float`"):
-            fault += "; write the number in quotes"
-        path = path.strip("`").removeprefix("$")
-        row = re.match(r"\[(\d+)\]\.?", path)
-        if row is None:
-            _refuse(f"{file}: {key}{path}", fault)
-        number = int(row[1])
-        place = _place_of_row(f"{file}: {key}", content[number], number)
-        path = path[row.end() :]
-        _refuse(f"{place}: {path}" if path else place, fault)
 
 
 def _place_of_row(place: str, row: Any, number: int) -> str:

@@ -68,7 +68,7 @@ def test_a_file_is_a_dataclass_of_its_fields_types(tmp_path):
     ("old", "new", "refusal"),
     [
         ('title = "A title"', "title =", ": wanted a TOML table, found: "),
-        ('title = "A title"', "", ": the key 'title' is missing"),
+        ('title = "A title"', "", ": Object missing required field `title`"),
         ('title = "A title"', "title = 3", ": title: Expected `str`, got `int`"),
         ('title = "A title"', 'title = ""\nname = ""', ": unknown key 'name'"),
         ("[[row]]", "[row]", ": rows: Expected `array`, got `object`"),
@@ -97,7 +97,7 @@ def test_a_file_may_hold_nothing_but_rows(tmp_path):
     path.write_text('[[row]]\nid = "a"\n[[row]]\nid = "b"\nn = 2\n')
     assert read_rows(Row, path) == (Row("a"), Row("b", n=2))
     for text, refusal in (
-        ("", "the key 'row' is missing"),
+        ("", "Object missing required field `row`"),
         ("title = 'x'", "unknown key 'title'"),
     ):
         path.write_text(text)
