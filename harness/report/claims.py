@@ -18,13 +18,12 @@ from harness.report.render import rendered
 from harness.report.sentences import aggregation_in_words, metric_in_words, signed
 from harness.report.table import MISSING_NUMBER, ShownCell, ShownTable, table_of
 from harness.results import published
-from harness.results.claims import AVERAGE, Claim, ClaimResult, Finding
+from harness.results.claims import Claim, ClaimResult, Finding
 from harness.results.differences import Outcome
 from harness.results.encoder_sizes import EncoderSize
 from harness.results.folder import ResultsFolder
 from harness.results.index import NOT_MEASURED, value
 from harness.results.questions import Search
-from harness.results.scorings import TASK_LABELS
 
 CLAIMS_PAGE = "replication-in-miniature.md"
 # What pages say of an outcome; the claimed row is `higher` or `lower` in the records.
@@ -74,7 +73,6 @@ def claims_page(folder: ResultsFolder) -> str:
         "on_seeds_alone": [
             result.claim.id for result in results if result.rests_on_seeds_alone
         ],
-        "effects": _effects(results),
         "sections": [_section(result) for result in results],
         "searches": [
             (search, search_table(search, tables)) for search in folder.searches
@@ -139,7 +137,7 @@ def _group(title: str, results: Sequence[ClaimResult]) -> dict[str, Any]:
             outcomes.append(result.outcome)
         rows.append(
             [
-                _link(claim),
+                ShownCell(claim.id, link=f"#{claim.id}"),
                 claim.entry.claim,
                 _encoders(claim),
                 ShownCell(
@@ -169,46 +167,9 @@ def _group(title: str, results: Sequence[ClaimResult]) -> dict[str, Any]:
     }
 
 
-def _link(claim: Claim) -> ShownCell:
-    return ShownCell(claim.id, link=f"#{claim.id}")
-
-
 def _encoders(claim: Claim) -> str:
     """`bert-mini`, or both encoders where a claim compares two."""
     return " and ".join(f"`{name}`" for name in claim.encoders)
-
-
-def _effects(results: Sequence[ClaimResult]) -> ShownTable:
-    """The difference of each claim on each task: the published one, then the measured one."""
-    labels = dict.fromkeys([*TASK_LABELS.values(), AVERAGE])  # of columns, each once
-    rows = []
-    for result in results:
-        effects: dict[str, str] = {}
-        for finding in result.all_findings:
-            published = _signed(finding.claimed, MISSING_NUMBER)
-            word = OUTCOME_WORDS[finding.outcome]
-            effects[finding.label] = (
-                f"{published}, {_signed(finding.difference.points, word)}"
-            )
-        labels |= dict.fromkeys(effects)
-        rows.append((result.claim, effects))
-    return table_of(
-        ["claim", "tested on", *labels],
-        [
-            [
-                _link(claim),
-                _encoders(claim),
-                *(effects.get(label, "") for label in labels),
-            ]
-            for claim, effects in rows
-        ],
-        texts=2,
-    )
-
-
-def _signed(points: float | None, otherwise: str) -> str:
-    """A difference with its sign, or another text where there is none."""
-    return otherwise if points is None else signed(points)
 
 
 # The section of a claim
@@ -227,10 +188,6 @@ def _section(result: ClaimResult) -> dict[str, Any]:
         protocol.append(aggregation_in_words(claim.table.aggregation))
     tasks = dict.fromkeys(f"`{column.task}`" for column in claim.columns)
     protocol.append(f"on {', '.join(tasks)}")
-    counts = [
-        f"{result.outcomes.count(outcome)} {word}"
-        for outcome, word in OUTCOME_WORDS.items()
-    ]
     return {
         "claim": claim,
         "encoders": _encoders(claim),
@@ -238,7 +195,7 @@ def _section(result: ClaimResult) -> dict[str, Any]:
         "notes": _notes(result),
         "outcome": OUTCOME_WORDS[result.outcome],
         "tasks": counted(len(result.findings), "task"),
-        "counts": ", ".join(counts),
+        "counts": outcomes_in_words(result.outcomes),
         "in_paper": result.in_paper if claim.is_printed else "",
         "table": table_of(FINDING_HEAD, map(_finding_row, result.all_findings)),
     }
@@ -246,10 +203,12 @@ def _section(result: ClaimResult) -> dict[str, Any]:
 
 def _finding_row(finding: Finding) -> list[str]:
     """A task of a claim: the published numbers, the measured ones, and the decision."""
-    printed = [MISSING_NUMBER, MISSING_NUMBER]
-    if finding.published is not None:
-        printed = [f"{number:.2f}" for number in finding.published]
+    printed = [MISSING_NUMBER] * 3
+    if finding.published is not None and finding.claimed is not None:
+        better, worse = finding.published
+        printed = [f"{better:.2f}", f"{worse:.2f}", signed(finding.claimed)]
     tested = finding.difference
+    points = "" if tested.points is None else signed(tested.points)
     interval = p_holm = ""
     if tested.low is not None and tested.high is not None:
         interval = f"{signed(tested.low)} to {signed(tested.high)}"
@@ -259,9 +218,8 @@ def _finding_row(finding: Finding) -> list[str]:
     return [
         finding.label,
         *printed,
-        _signed(finding.claimed, MISSING_NUMBER),
         *map(str, tested.sides),
-        _signed(tested.points, ""),
+        points,
         interval,
         p_holm,
         OUTCOME_WORDS[finding.outcome],
