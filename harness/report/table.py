@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from tabulate import tabulate
 
@@ -27,8 +27,7 @@ HEADING = "heading"  # the kind of a row that is the heading of those below it
 OPTION_START = re.compile(r"^(?=[\[*])")
 
 
-@dataclass(frozen=True)
-class ShownCell:
+class ShownCell(NamedTuple):
     """A place of a table.
 
     Attributes:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from statistics import fmean
+from typing import NamedTuple
 
 from harness.core.metrics import metrics
 from harness.core.scores import ScorePath, ScoreTree, score_at
@@ -27,8 +28,7 @@ DIGEST_DIGITS_SHOWN = 12  # hexadecimal digits of a digest that a message shows
 MISSING = "–"  # the state of an average if one of its cells has no score
 
 
-@dataclass(frozen=True)
-class Value:
+class Value(NamedTuple):
     """A score in points: mean and sample standard deviation over seeds, or why there is none."""
 
     mean: float | None
