@@ -29,7 +29,6 @@ from harness.evaluation.variants import AS_IT_IS, Reading, Variant, VariantScore
 from harness.registry import Registry
 from harness.results.cards import BEST_SIMILARITY, CardNumber
 from harness.results.checked_numbers import SAME_DIGITS, FoundChoices, gives, score_of
-from harness.results.verdict import Published
 from harness.transforms.pooling import MEAN, POOLINGS
 
 # Points that the scores of two programs differ by in half precision, where the order of
@@ -123,7 +122,7 @@ def is_chance(number: CardNumber, tried: Sequence[float], tolerance: float) -> b
         is_near = gives(number, score, NEIGHBOURHOOD)
         if is_near and not gives(number, score, tolerance):
             near_misses += 1
-    half_unit = min(Published(reading).half_unit for reading in number.readings)
+    half_unit = min(reading.half_unit for reading in number.readings)
     share = min(max(tolerance, half_unit) / NEIGHBOURHOOD, 1.0)
     return near_misses * share > LIKELY_CHANCE
 

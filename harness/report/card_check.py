@@ -142,10 +142,12 @@ def _number_row(checked: CheckedNumber) -> list[str]:
 
 def _stated_number(checked: CheckedNumber) -> str:
     """The stated number with four decimals at most; its digits are compared in full."""
-    digits = checked.reading
-    if len(digits.partition(".")[2]) > SHOWN_DECIMALS:
-        return f"{float(digits):.{SHOWN_DECIMALS}f}"
-    return digits
+    stated = checked.reading
+    if stated is None:
+        return ""
+    if stated.decimals > SHOWN_DECIMALS:
+        return f"{stated.points:.{SHOWN_DECIMALS}f}"
+    return stated.value
 
 
 def _task_in_words(checked: CheckedNumber) -> str:
@@ -245,7 +247,7 @@ def _number_facts(checked: CheckedNumber) -> Facts:
         "source": number.statement.source,
         "task": number.task,
         "score": number.score if number.task else "",
-        "stated": float(checked.reading) if checked.reading else None,
+        "stated": checked.reading.points if checked.reading else None,
         "measured": checked.measured,
         "difference": verdict and verdict.difference,
         "verdict": verdict and str(verdict.state),

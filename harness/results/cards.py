@@ -32,7 +32,7 @@ from harness.results.card_statements import (
     card_files_of_model,
     statements_of_file,
 )
-from harness.results.verdict import readings_in_points
+from harness.results.verdict import Published, readings_in_points
 
 # The owner of the data sets that only this project has, in the ids that its cards state.
 OWN_DATA_SETS = "sentence-embedding-harness/"
@@ -87,7 +87,7 @@ class CardNumber:
         similarity: The similarity function: cosine, dot, euclidean, manhattan, or
             `best`.
         correlation: Spearman's or Pearson's.
-        readings: The number in points as it may be meant, with its printed digits: of a
+        readings: The printed number in points as it may be meant: of a
             number between -1 and 1 the fraction first, then the percentage.
         why_not: Why nothing here measures it, or compares it; empty where it is
             measured.
@@ -100,7 +100,7 @@ class CardNumber:
     or_task: str = ""
     similarity: str = COSINE
     correlation: str = "spearman"
-    readings: tuple[str, ...] = ()
+    readings: tuple[Published, ...] = ()
     why_not: str = ""
     doubt: str = ""
 
@@ -296,8 +296,8 @@ def parse_metric(metric: str) -> tuple[str, str] | None:
     return None
 
 
-def parse_points(value: Any) -> tuple[str, ...]:
-    """The readings of a correlation in points, with its digits; none for another value."""
+def parse_points(value: Any) -> tuple[Published, ...]:
+    """The readings of a correlation in points; none for another value."""
     if isinstance(value, bool) or value is None:
         return ()
     text = value.text if isinstance(value, PrintedNumber) else str(value)

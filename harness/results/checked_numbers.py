@@ -37,9 +37,9 @@ def score_of(
     return max(defined_scores, default=None)
 
 
-def nearest_reading(number: CardNumber, measured: float) -> str:
+def nearest_reading(number: CardNumber, measured: float) -> Published:
     """The reading of a number that is nearest to a measured score."""
-    return min(number.readings, key=lambda reading: abs(float(reading) - measured))
+    return min(number.readings, key=lambda reading: abs(reading.points - measured))
 
 
 def gives(number: CardNumber, measured: float | None, tolerance: float) -> bool:
@@ -53,9 +53,8 @@ def gives(number: CardNumber, measured: float | None, tolerance: float) -> bool:
     if measured is None:
         return False
     for reading in number.readings:
-        published = Published(reading)
-        difference = round(abs(measured - published.points), 9)
-        if difference <= max(tolerance, published.half_unit):
+        difference = round(abs(measured - reading.points), 9)
+        if difference <= max(tolerance, reading.half_unit):
             return True
     return False
 
@@ -98,7 +97,7 @@ class CheckedNumber:
     number: CardNumber
     measured: float | None = None
     verdict: Verdict | None = None
-    reading: str = ""
+    reading: Published | None = None
     why_not: str = ""
     is_missing: bool = False
     explanation: FoundChoices | None = None
@@ -121,7 +120,7 @@ class CheckedNumber:
     @property
     def is_fine(self) -> bool:
         """Whether it is printed to a hundredth of a point, which few other scores equal."""
-        return bool(self.reading) and Published(self.reading).half_unit <= 0.005
+        return self.reading is not None and self.reading.half_unit <= 0.005
 
 
 def checked_number(number: CardNumber, measured: float | None) -> CheckedNumber:
@@ -134,7 +133,7 @@ def checked_number(number: CardNumber, measured: float | None) -> CheckedNumber:
     checked = CheckedNumber(
         number,
         measured=measured,
-        verdict=verdict(Published(reading), Measured((measured,))),
+        verdict=verdict(reading, Measured((measured,))),
         reading=reading,
     )
     if checked.differs and number.doubt:

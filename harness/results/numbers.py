@@ -134,9 +134,9 @@ class Figure:
             raise UsageError(
                 f"--mine {text}: wanted a score x100 such as 47.29, from -100 to 100"
             )
-        as_given = Published(readings[-1])
+        as_given = readings[-1]
         if may_be_fraction and len(readings) > 1 and as_given.decimals >= 2:
-            return cls(given=Published(readings[0]), is_fraction=True)
+            return cls(given=readings[0], is_fraction=True)
         return cls(given=as_given)
 
     @property

@@ -77,7 +77,7 @@ def _numbers_of_file(path: Path) -> Iterator[tuple[str, str]]:
         is_cosine = parse_metric(statement.metric) == ("cosine", "spearman")
         readings = parse_points(statement.value)
         if is_cosine and readings and statement.split in TEST_SPLITS:
-            yield statement.data_set.removeprefix("MTEB "), f"{readings[0]}%"
+            yield statement.data_set.removeprefix("MTEB "), f"{readings[0].value}%"
 
 
 def owners_of(

@@ -122,7 +122,7 @@ class Published:
 MAX_DECIMALS = 30  # of a number that is read
 
 
-def readings_in_points(text: str) -> tuple[str, ...]:
+def readings_in_points(text: str) -> tuple[Published, ...]:
     """What a written score may mean in points, with its digits; nothing for no score.
 
     A number from -1 to 1 has two readings, first as a fraction, then as a percentage:
@@ -130,8 +130,8 @@ def readings_in_points(text: str) -> tuple[str, ...]:
 
     Examples:
         >>> from harness.results.verdict import readings_in_points
-        >>> readings_in_points("0.7546"), readings_in_points("75.46%")
-        (('75.46', '0.7546'), ('75.46',))
+        >>> [reading.value for reading in readings_in_points("0.7546")]
+        ['75.46', '0.7546']
     """
     text = text.strip()
     try:
@@ -141,10 +141,10 @@ def readings_in_points(text: str) -> tuple[str, ...]:
     # Digits without end would be written out, as those of 1e-999999999.
     if not number.is_finite() or abs(number) > 100 or number.adjusted() < -MAX_DECIMALS:
         return ()
-    as_percentage = f"{number:f}"
+    as_percentage = Published(f"{number:f}")
     if abs(number) > 1 or text.endswith("%"):
         return (as_percentage,)
-    return f"{number.scaleb(2):f}", as_percentage
+    return Published(f"{number.scaleb(2):f}"), as_percentage
 
 
 @dataclass(frozen=True)
