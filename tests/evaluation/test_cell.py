@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from fakes import Centre, pooled_pairs
+from fakes import TOY, Centre, pooled_pairs
 
 from baselines.natsv import Natsv
 from baselines.sn import SN
@@ -12,36 +12,19 @@ from baselines.whitening import Whitening
 from harness.contracts.samples import rows
 from harness.core.errors import ScoreError, UsageError
 from harness.core.pairs import Pairs
-from harness.core.types import Task
+from harness.core.scores import score_at, score_paths
 from harness.evaluation.cell import fit, measure
-
-
-def task(pairs) -> Task:
-    return Task(
-        "t",
-        lambda *_: pairs,
-        ("test",),
-        ("test",),
-        "correlation",
-        "none",
-        "raw",
-        geometry=True,
-    )
 
 
 def measured(view, pairs, *posts):
     rows_to_fit_on = view.matrix[view.rows(pairs.sentences)]
     transforms = fit(posts, rows_to_fit_on, np.random.default_rng(0))
-    return measure(task(pairs), pairs, view, transforms)
+    return measure(TOY, pairs, view, transforms)
 
 
 def numbers(scores) -> dict:
     """Every score by its path."""
-    if not isinstance(scores, dict):
-        return {"": scores}
-    return {
-        f"{k} {p}": n for k, part in scores.items() for p, n in numbers(part).items()
-    }
+    return {path: score_at(scores, path) for path in score_paths(scores)}
 
 
 def reordered(pairs, order):
