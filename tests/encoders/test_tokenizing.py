@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 import tiny_families
+import tiny_models
 import torch
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 from tokenizers.trainers import UnigramTrainer, WordPieceTrainer
@@ -99,6 +100,12 @@ def test_ids_are_those_of_the_file_whatever_the_class(kind, settings, tmp_path):
         for choice in ("file", "rebuilt")
     }
     assert len(keys) == 2
+
+
+@pytest.mark.parametrize("kind", tiny_models.KINDS)
+def test_transformers_makes_the_same_of_sound_folders(kind, tmp_path):
+    folder = tiny_models.make(kind, tmp_path / "m")
+    assert ids_of(folder, None, tokenizer="rebuilt") == ids_of(folder, None)
 
 
 def test_two_files_that_contradict_each_other_on_case_are_refused(tmp_path):
