@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from harness.core.errors import UsageError
 from harness.core.terminal import counted
-from harness.core.types import Record, Task
+from harness.core.types import Task
 from harness.registry import Registry
 from harness.report.bibtex import HARNESS_KEY, bibtex, keys_of
 from harness.report.sentences import (
@@ -24,7 +24,7 @@ from harness.report.standings import standing_in_words
 from harness.results.folder import ResultsFolder
 from harness.results.index import DIGEST_DIGITS_SHOWN, Results, value
 from harness.results.published import PublishedCell
-from harness.results.reproduction import Reproduction, compose_method, is_stale
+from harness.results.reproduction import compose_method, is_stale
 
 NOT_MEASURED_HERE = "nothing was measured here"
 # Listed in a sentence. More of them are counted: each record names its own commit.
@@ -71,8 +71,7 @@ def cite(
         sentences, keys = cite_table(subject, folder)
     yield bibtex([HARNESS_KEY, *keys], folder.papers)
     for sentence in sentences:
-        yield ""
-        yield sentence
+        yield f"\n{sentence}"
 
 
 def cite_harness(folder: ResultsFolder) -> Citation:
@@ -112,14 +111,25 @@ def cite_table(name: str, folder: ResultsFolder) -> Citation:
 def cite_cell(name: str, folder: ResultsFolder) -> Citation:
     """A published cell, TABLE/ROW/COLUMN, with the records of its seeds."""
     cell, registry = folder.cell(name), folder.registry
-    method = compose_method(cell.method, registry)
-    measured = _measured_in_words(folder.reproductions(cell.table)[cell.id], folder)
+    number = folder.reproductions(cell.table)[cell.id]
+    if number.scores:
+        runs = "in one run"
+        if number.verdict.k is not None:
+            runs = f"over {counted(number.verdict.k, 'seed')}"
+        measured = (
+            f"measured {value(number.scores)} {runs} "
+            f"({number.verdict.difference:+.2f}, {number.state}) by {cell.method} "
+            f"{_made_with(folder.records.select(cell.measured_cells))}"
+        )
+    else:
+        reason = f": {cell.why_not.explanation}" if cell.why_not else ""
+        measured = f"{NOT_MEASURED_HERE} ({number.state}{reason})"
     sentences = [f"{published_sentence(cell, registry)}; {measured}."]
     sentences += [f"Note: {note}" for note in cell.notes]
     for standing in folder.standings.get(cell.id, ()):
         words = standing_in_words(standing)
         sentences.append(f"{words[0].upper()}{words[1:]}.")
-    keys = [cell.table.cite, *keys_of(method, registry)]
+    keys = [cell.table.cite, *keys_of(compose_method(cell.method, registry), registry)]
     keys += [registry.tasks[task].cite for task in cell.tasks]
     return sentences, keys
 
@@ -188,41 +198,25 @@ def published_sentence(cell: PublishedCell, registry: Registry) -> str:
     return f"{', '.join(filter(None, facts))}: published {number}{runs} in {cell.place}"
 
 
-def _measured_in_words(number: Reproduction, folder: ResultsFolder) -> str:
-    """The measured score with seeds, verdict and origin; or why there is none."""
-    cell = number.cell
-    state = str(number.state)
-    if not number.scores:
-        reason = f"{state}: {cell.why_not.explanation}" if cell.why_not else state
-        return f"{NOT_MEASURED_HERE} ({reason})"
-    score = value(number.scores)
-    seeds = "in one run"
-    if number.verdict.k is not None:
-        seeds = f"over {counted(number.verdict.k, 'seed')}"
-    verdict = f"{number.verdict.difference:+.2f}, {state}"
-    made_with = _made_with(folder.records.select(cell.measured_cells))
-    return f"measured {score} {seeds} ({verdict}) by {cell.method} {made_with}"
-
-
 def _made_with(results: Results) -> str:
     """With which version and at which commit these records were measured, and their digest."""
-    records: list[Record] = []
-    for cell in sorted(results.by_cell):
-        records += results.by_cell[cell]
     versions: dict[str, None] = {}  # in the order of the records, each once
     commits: dict[str, None] = {}
-    for record in records:
-        environment = record.environment
-        versions[environment.get("harness") or "of unknown version"] = None
-        commit = "an unknown commit"
-        if environment.get("commit"):
-            commit = f"commit {environment['commit'][:DIGEST_DIGITS_SHOWN]}"
-        if environment.get("dirty"):
-            commit += " with uncommitted changes"
-        commits[commit] = None
-    code = f"{HARNESS_KEY} {' and '.join(versions)}"
-    shown_commits = ", ".join(commits)
+    count = 0
+    for cell in sorted(results.by_cell):
+        for record in results.by_cell[cell]:
+            count += 1
+            environment = record.environment
+            versions[environment.get("harness") or "of unknown version"] = None
+            commit = "an unknown commit"
+            if environment.get("commit"):
+                commit = f"commit {environment['commit'][:DIGEST_DIGITS_SHOWN]}"
+            if environment.get("dirty"):
+                commit += " with uncommitted changes"
+            commits[commit] = None
+    shown = ", ".join(commits)
     if len(commits) > MOST_COMMITS:
-        shown_commits = f"{len(commits)} commits"
-    noun = "record" if len(records) == 1 else "records"
-    return f"with {code}, {shown_commits}, {noun} sha256 {results.digest()}"
+        shown = f"{len(commits)} commits"
+    noun = "record" if count == 1 else "records"
+    code = f"{HARNESS_KEY} {' and '.join(versions)}"
+    return f"with {code}, {shown}, {noun} sha256 {results.digest()}"
