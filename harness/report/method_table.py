@@ -188,12 +188,12 @@ def method_table(
             is_tied = heading in best and method in ties.get(heading, ())
             tie_mark = f" {TIE_MARK}" if is_tied and not is_best else ""
             cells.append(ShownCell(str(value), bold=is_best, mark=tie_mark))
-        rows.append(ShownRow(cells, "measured"))
+        rows.append(row_of(cells, "measured"))
     for table in paper_tables:
         published_rows = [*_published_rows(table, columns, folder)]
         if published_rows:
-            place_of_table = ShownCell(f"{table.paper}, {table.table}")
-            rows += [ShownRow([place_of_table], HEADING), *published_rows]
+            rows.append(row_of([f"{table.paper}, {table.table}"], HEADING))
+            rows += published_rows
     seeds = {value.seeds for of_column in values.values() for value in of_column}
     caption = rendered(
         "caption.txt",

@@ -22,6 +22,7 @@ from harness.report.table import (
     ShownColumn,
     ShownRow,
     ShownTable,
+    row_of,
 )
 from harness.results import published
 from harness.results.folder import ResultsFolder
@@ -112,7 +113,7 @@ def published_table(
             for column in table.columns
         ]
         if row.group and row.group != group_above:
-            rows.append(ShownRow([ShownCell(row.group)], HEADING))
+            rows.append(row_of([row.group], HEADING))
         group_above = row.group
         rows.append(_published_row(row, numbers, folder.standings, footnotes))
         if any(number and number.scores for number in numbers):
@@ -162,28 +163,26 @@ def _published_row(
     marks = [_mark(note, footnotes) for note in dict.fromkeys(notes)]
     label = f"{row.label}{DAGGER}" if row.transductive else row.label
     name = ShownCell(label, mark=NO_BREAK_SPACE.join(filter(None, marks)))
-    kinds = [number.cell.evidence for number in printed if number.cell.evidence]
-    evidence = EVIDENCE_MARKS[kinds[0]] if kinds else ""
+    evidence = ""
     cells = []
     for number in numbers:
         if number is None:
             cells.append(ShownCell(""))
-        else:
-            kinds_of_standings = {
-                standing.kind for standing in standings.get(number.cell.id, ())
-            }
-            is_contradicted = StandingKind.CONTRADICTED in kinds_of_standings
-            mark = CONTRADICTED_MARK if is_contradicted else ""
-            mark += _mark(row.notes.get(number.cell.column.id, ""), footnotes)
-            cells.append(ShownCell(printed_number(number.cell), mark=mark))
+            continue
+        cell = number.cell
+        if cell.evidence:
+            evidence = evidence or EVIDENCE_MARKS[cell.evidence]
+        kinds = [standing.kind for standing in standings.get(cell.id, ())]
+        mark = CONTRADICTED_MARK if StandingKind.CONTRADICTED in kinds else ""
+        mark += _mark(row.notes.get(cell.column.id, ""), footnotes)
+        cells.append(ShownCell(printed_number(cell), mark=mark))
     why_not = ""
     if not any(number.scores for number in printed):
         # A column without a task here says so in its heading.
         here = [number for number in printed if not number.cell.column.why_not]
         states = [str(number.state) for number in here or printed]
         why_not = ", ".join(dict.fromkeys(states))
-    all_cells = [name, ShownCell(evidence), *cells, ShownCell(why_not)]
-    return ShownRow(all_cells, "published", key=row.id)
+    return row_of([name, evidence, *cells, why_not], "published", key=row.id)
 
 
 def _measured_row(
@@ -198,9 +197,8 @@ def _measured_row(
             coverage[number.cell.column.label] = number.coverage
     mark = _mark(coverage_note(coverage), footnotes)
     label = ShownCell(f"↳{NO_BREAK_SPACE}measured", mark=mark)
-    cells = [measured_cell(number) for number in numbers]
-    all_cells = [label, ShownCell(""), *cells, ShownCell("")]
-    return ShownRow(all_cells, "measured", key=row.id)
+    cells = map(measured_cell, numbers)
+    return row_of([label, "", *cells, ""], "measured", key=row.id)
 
 
 def measured_cell(number: Reproduction | None) -> ShownCell:
@@ -221,8 +219,7 @@ def measured_number(number: Reproduction) -> str:
     """The measured mean, with about the decimals that are printed; empty without one."""
     if number.measured is None:
         return ""
-    printed_decimals = len((number.cell.in_points or "").partition(".")[2])
-    decimals = min(max(printed_decimals, LEAST_DECIMALS), MOST_DECIMALS)
+    decimals = min(max(number.cell.decimals, LEAST_DECIMALS), MOST_DECIMALS)
     return f"{number.measured:.{decimals}f}"
 
 
