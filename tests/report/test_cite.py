@@ -73,7 +73,6 @@ def test_entries_are_whole_and_latex_can_print_them():
 @pytest.mark.parametrize(
     "entry",
     [
-        "@misc{me2026, author = {Me}, title = {One line}, year = {2026}}",
         "@Article { me2026 ,\n  title = {A {Nested} one},\n  year = 2026 }",
         "@misc{me2026,\n      title={Exported},\n      note={a @misc{other, } within},\n}",
         "@misc{me2026,\r\n  title = {CRLF},\r\n}",

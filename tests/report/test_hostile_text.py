@@ -11,8 +11,7 @@ from markdown_it import MarkdownIt
 from harness.core.errors import HarnessError
 from harness.report.markdown import between_markers
 from harness.report.papers import paper_page, published_table
-from harness.report.table import latex, markdown
-from harness.report.table import table_of as plain_table
+from harness.report.table import latex
 from harness.results.index import Results
 from harness.results.published import Column, Row, Table
 
@@ -121,8 +120,3 @@ def test_a_part_that_would_end_itself_is_refused(tmp_path):
     document.write_text("<!-- x -->\n<!-- /x -->")
     with pytest.raises(HarnessError, match="is in the text of the part that it ends"):
         between_markers(document, "x", "a <!-- /x --> b")
-
-
-def test_a_bar_in_a_cell_does_not_end_it():
-    table = plain_table(["x"], [["a | b"]])
-    assert markdown(table).splitlines()[-1] == "| a \\| b |"

@@ -34,15 +34,6 @@ def test_every_number_that_can_run_waits_for_one_set_of_commands(nothing_run):
         assert all({*needs_of(cell, FOUND, ())} == {*commands} for cell in cells)
 
 
-def test_what_is_there_is_not_to_be_got(nothing_run):
-    there = {"minilm", "sick-raw"}
-    commands = [
-        get for waits in waiting_numbers(nothing_run, FOUND, there) for get in waits
-    ]
-    assert not any("minilm" in get.split() or "sick-raw" in get for get in commands)
-    assert any("harness fetch senteval" in get for get in commands)
-
-
 def test_the_next_step_makes_most_numbers_measurable_for_each_byte(nothing_run):
     commands, size, cells = best_downloads(nothing_run, FOUND, ())
     assert size > 0
