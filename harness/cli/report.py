@@ -46,7 +46,13 @@ def report_command(
         results, opt.Sources(encoder=encoder).registry, papers, folders=order
     )
     if check:
-        _require_current(folder, readme)
+        stale = stale_files(folder, readme)
+        for path in stale:
+            opt.say(f"would change: {path}")
+        if stale:
+            raise HarnessError(
+                f"stale: {counted(len(stale), 'generated file')}: run harness report"
+            )
         opt.say("all generated files are up to date")
         return
     written_files = write_files(folder, readme)
@@ -56,14 +62,3 @@ def report_command(
         )
     else:
         opt.say("nothing changed")
-
-
-def _require_current(folder: ResultsFolder, readme: Path | None) -> None:
-    """Print the generated files that would change; raise HarnessError if there are any."""
-    paths = stale_files(folder, readme)
-    for path in paths:
-        opt.say(f"would change: {path}")
-    if paths:
-        raise HarnessError(
-            f"stale: {counted(len(paths), 'generated file')}: run harness report"
-        )

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from urllib.parse import quote
 
@@ -105,23 +105,20 @@ def site_page(folder: ResultsFolder, picture: Picture | None) -> str:
     return f"{text.rstrip()}\n"
 
 
-def _papers(
-    folder: ResultsFolder,
-) -> Mapping[str, list[tuple[published.Table, Counter[str], ShownTable]]]:
+PaperTable = tuple[published.Table, Counter[str], ShownTable]
+
+
+def _papers(folder: ResultsFolder) -> list[tuple[str, list[PaperTable]]]:
     """The tables of each paper with their counts; papers with most measured numbers first."""
-    tables_by_paper: dict[str, list[tuple[published.Table, Counter[str], ShownTable]]]
-    tables_by_paper = {}
+    papers: dict[str, list[PaperTable]] = {}
+    runs: Counter[str] = Counter()
     for table in folder.tables:
         counts = count(folder.reproductions(table).values())
         shown = published_table(table, folder)
-        tables_by_paper.setdefault(table.paper, []).append((table, counts, shown))
-
-    def order(paper: str) -> int:
-        return -sum(counts["run"] for _, counts, _ in tables_by_paper[paper])
-
-    return {
-        paper: tables_by_paper[paper] for paper in sorted(tables_by_paper, key=order)
-    }
+        papers.setdefault(table.paper, []).append((table, counts, shown))
+        runs[table.paper] += counts["run"]
+    most_first = sorted(papers, key=runs.__getitem__, reverse=True)
+    return [(paper, papers[paper]) for paper in most_first]
 
 
 def _inexact(folder: ResultsFolder) -> ShownTable:
