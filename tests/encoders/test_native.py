@@ -10,7 +10,6 @@ from safetensors.torch import load_file, save_file
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.modules import Router
 from sentence_transformers.sentence_transformer import modules as st
-from subword_tables import made as model2vec
 from tiny_models import rest_slow
 from tolerances import ROUNDING, relative_gap
 
@@ -105,15 +104,6 @@ def entry(path, kind):
     }
 
 
-def test_a_model2vec_folder_is_read_as_the_library_reads_it(tmp_path):
-    folder = model2vec(tmp_path / "m", shared=True)
-    kinds = (".", "StaticEmbedding"), ("1_Normalize", "Normalize")
-    write_settings(folder / "modules.json", [entry(*kind) for kind in kinds])
-    require_equal(folder)
-    with pytest.raises(UsageError, match="float32 alone"):
-        NativeConfig(TransformerConfig("m-bfloat16", "")).identify(folder)
-
-
 # What is refused
 
 
@@ -194,26 +184,14 @@ def test_a_decoder_is_never_taken_for_an_encoder(tmp_path):
         vectors_of_harness(tmp_path / "model")
 
 
-def table_of(**tensors):
-    return lambda folder: save_file(tensors, folder / "model.safetensors")
-
-
-ROWS = torch.randn(12, 3)
-
-
-@pytest.mark.parametrize(
-    ("spoil", "complaint"),
-    [
-        (table_of(embeddings=ROWS[:3]), "a vector for each token"),
-        (table_of(embeddings=ROWS * torch.inf), "finite numbers"),
-    ],
-)
-def test_a_faulty_static_embedding_is_refused(spoil, complaint, tmp_path):
+def test_a_table_of_fewer_vectors_than_tokens_is_refused(tmp_path):
     folder = saved(tmp_path, "static")
-    spoil(folder)
-    with pytest.raises(DataError, match=complaint) as refusal:
+    save_file({"embeddings": torch.randn(3, 3)}, folder / "model.safetensors")
+    with pytest.raises(DataError, match="a vector for each token") as refusal:
         vectors_of_harness(folder)
     assert "\n" not in str(refusal.value)
+    with pytest.raises(UsageError, match="float32 alone"):
+        NativeConfig(TransformerConfig("m-bfloat16", "")).identify(folder)
 
 
 def test_whatever_changes_a_vector_changes_the_key(tmp_path):

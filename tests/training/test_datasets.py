@@ -28,15 +28,6 @@ NOWHERE = Places(Path())
 CSV = "sent0,sent1,hard_neg\na man,a person,a dog\none,two,three\n"
 
 
-def test_carried_triplets_are_the_corpus_of_that_name_row_by_row(tmp_path):
-    columns, digests = open_triplets("mini-triplets", Places(tmp_path))
-    assert [len(column) for column in columns] == [5_000] * 3
-    rows = list(zip(*columns, strict=True))
-    corpus = load_registry().corpora["mini-triplets"].sentences(tmp_path)
-    assert [sentence for row in rows for sentence in row] == list(corpus)
-    assert digests == {"mini-triplets": text_digest(map("\t".join, rows))}
-
-
 def test_an_asset_is_read_from_the_data_folder_and_must_be_the_known_one(tmp_path):
     with pytest.raises(
         AssetMissing, match=r"put snli_triplets_for_simcse\.csv into DATA_DIR/nli"

@@ -131,7 +131,7 @@ def open_library_encoder(
     """The encoder of a folder without a transformer: a table of vectors, read by the library.
 
     `name` and `key` are the encoder's. Raises DataError for a folder that the library does
-    not open, and for weights that are not finite.
+    not open.
     """
 
     def encode(texts: Sequence[str]) -> Encoding:
@@ -151,8 +151,4 @@ def open_library_encoder(
         )
         model = model.float().eval()
         encode(["one sentence"])
-    if not all(torch.isfinite(weights).all() for weights in model.parameters()):
-        raise DataError(
-            f"{modules.folder}: wanted weights of finite numbers, found others; fetch it again"
-        )
     return FunctionEncoder(key, encode)
