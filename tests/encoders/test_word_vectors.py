@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from fakes import Vandal
+from gensim.models import KeyedVectors
 from safetensors.numpy import save
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer import modules
@@ -84,9 +85,28 @@ def test_every_kind_of_file_gives_the_same(name, content, tmp_path):
     np.testing.assert_array_equal(vectors, VECTORS)
 
 
-# Two rows of word2vec's binary form: a word, a blank, and its numbers as bytes.
-BINARY_ROWS = b"a " + np.ones(2, "<f4").tobytes() + b"\nb " + bytes(8) + b"\n"
-EYE = np.eye(2)
+# word2vec's binary form: a word, a blank, and its numbers as bytes. The first number of a
+# row begins with the bytes of a blank and a line feed.
+NUMBERS = VECTORS[:5].copy()
+NUMBERS[2, 0] = np.frombuffer(b" \n \n", "<f4")[0]
+BINARY_ROWS = [
+    word.encode() + b" " + row.tobytes()
+    for word, row in zip(("</s>", "New_York", "café", "the", "1"), NUMBERS, strict=True)
+]
+
+
+def test_word2vecs_files_are_read_as_gensim_reads_them_whatever_ends_a_row(tmp_path):
+    """A header may count fewer vectors than there are."""
+    file = tmp_path / "v.bin"
+    file.write_bytes(b"5 3\n" + b"".join(BINARY_ROWS))
+    theirs = KeyedVectors.load_word2vec_format(file, binary=True)
+    for header, end in ((b"5 3\n", b""), (b"5 3\n", b"\n"), (b"3 3\n", b"\n")):
+        file.write_bytes(header + b"".join(row + end for row in BINARY_ROWS))
+        words, vectors = read_vectors(file)
+        assert list(words) == theirs.index_to_key
+        np.testing.assert_array_equal(vectors, theirs.vectors)
+
+
 LINE = "wanted a word, a blank and 2 numbers, found"
 NO_WORDS = "found no word of letters alone, but such as"
 ARRAYS = "wanted arrays `words` of text and `vectors` of real numbers"
@@ -102,7 +122,11 @@ DAMAGED = [
     ("v.txt", b"a,1 2\nb,1 2\n", f"{NO_WORDS} 'a,1'"),
     ("v.txt", b"0.1 0.2\n-0.3 4e-2\n", f"{NO_WORDS} '0.1'"),
     # Binary files, and text in another encoding than UTF-8.
-    ("v.vec", b"2 2\n" + BINARY_ROWS, UTF_8),
+    ("v.vec", b"5 3\n" + b"\n".join(BINARY_ROWS), UTF_8),
+    ("v.bin", b"1 3\n\xff " + bytes(12), UTF_8),
+    ("v.bin", b"5 3\n" + b"".join(BINARY_ROWS)[:-1], "end of the file after 4"),
+    ("v.bin", b"the 0.1 0.2\n", "wanted how many vectors and numbers"),
+    ("v.bin", b"9 99999999999\na ", "wanted how many vectors and numbers"),
     ("v.txt", LINES.encode("utf-16"), UTF_8),
     # Numbers that are none, and tables that are no tables.
     ("v.txt", b"a 1 nan\n", "wanted finite numbers, found others in the vector of 'a'"),
