@@ -196,12 +196,9 @@ class EncoderCache:
                 sentences are read; None reads all that there is.
 
         Raises:
-            HarnessError: There is no text, or a shard is damaged, which is then set
-                aside.
+            HarnessError: A shard is damaged, which is then set aside.
             UsageError: The encoder has no such layer.
         """
-        if not texts:
-            raise HarnessError("no texts were asked for; an encoding has one or more")
         locations = self._locations_of(texts)
         tensors = self.shards[locations[0, 0]].tensors  # those of all shards
         own_layers = sorted(
