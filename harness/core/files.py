@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path, PurePosixPath
+from secrets import token_hex
 from urllib.parse import quote
 
 from harness.core.errors import DataError, UsageError
@@ -43,37 +44,26 @@ SCRATCH = ".writing-"  # the beginning of the names of scratch files
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A scratch file that replaces a file when the block ends, after it is synced to disk.
+    """The path of a scratch file that the block writes, and that then replaces a file.
 
-    A reader, or a system after a crash, sees all of the new file or nothing of it. If the
-    block raises, the file stays as it was; an OSError names it, and not the scratch file.
+    It is synced to disk first: a reader, or a system after a crash, sees all of the new
+    file or nothing of it. If the block raises, the file stays as it was; an OSError names
+    it, and not the scratch file.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    with naming(path):
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=SCRATCH, suffix=".tmp")
-        os.close(handle)
-        scratch = Path(name)
-        try:
-            yield scratch
-            with scratch.open("r+b") as file:
-                os.fsync(file.fileno())
-            scratch.chmod(0o644)
-            scratch.replace(path)
-        except BaseException:
-            scratch.unlink(missing_ok=True)
-            raise
-
-
-@contextmanager
-def naming(path: Path) -> Iterator[None]:
-    """Make an OSError name this file where it names none, or a scratch file."""
+    scratch = path.with_name(f"{SCRATCH}{token_hex(8)}.tmp")
     try:
-        yield
+        yield scratch
+        with scratch.open("r+b") as file:
+            os.fsync(file.fileno())
+        scratch.replace(path)
     except OSError as error:
         # An error without a number has a message of its own.
         if error.errno and SCRATCH in str(error.filename or SCRATCH):
             error.filename = str(path)
         raise
+    finally:
+        scratch.unlink(missing_ok=True)
 
 
 def write_atomically(path: Path, data: bytes) -> None:

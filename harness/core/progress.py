@@ -98,18 +98,16 @@ class Bar(Progress):
 
     def phase(self, name: str, steps: int | None) -> None:
         """Begin a phase, which ends the one before it."""
-        for task in self._rich.tasks:
-            self._rich.remove_task(task.id)
-        self._rich.add_task(name, total=steps)
+        for task in self._rich.task_ids:
+            self._rich.remove_task(task)
+        self._task = self._rich.add_task(name, total=steps)
         self._name = name
         self._rich.start()
 
     def note(self, text: str) -> None:
         """Show a few words after the phase's name."""
-        for task in self._rich.tasks:
-            self._rich.update(task.id, description=f"{self._name}: {text}")
+        self._rich.update(self._task, description=f"{self._name}: {text}")
 
     def step(self, steps: int) -> None:
         """Count steps that were done."""
-        for task in self._rich.tasks:
-            self._rich.advance(task.id, steps)
+        self._rich.advance(self._task, steps)

@@ -19,14 +19,6 @@ def test_a_write_that_fails_leaves_the_old_file_and_names_it(tmp_path):
     assert (tmp_path / "a.json").read_bytes() == b"old"
 
 
-def test_a_writer_may_make_the_file_anew(tmp_path):
-    with replacing(tmp_path / "a.json") as scratch:
-        scratch.unlink()
-        scratch.write_text("anew")
-        write_atomically(tmp_path / "b.json", b"whole")
-    assert (tmp_path / "a.json").read_text() == "anew"
-
-
 def test_no_change_is_lost_where_several_processes_rewrite_a_file(tmp_path):
     path = tmp_path / "a.txt"
     path.write_bytes(b"")

@@ -19,7 +19,7 @@ from sklearn.metrics.pairwise import (
 
 from harness.contracts.samples import rows
 from harness.core.errors import ScoreError
-from harness.core.metrics import PairRows, cosine, geometry, score, tie_rounded
+from harness.core.metrics import PairRows, cosine, geometry, score
 from harness.core.metrics.correlation import METRIC, of_other_similarities
 from harness.core.metrics.geometry import alignment_uniformity
 from harness.core.metrics.similarity import (
@@ -152,14 +152,6 @@ def test_rounding_noise_in_cosines_does_not_break_ties(rows_of_pairs, random):
         np.testing.assert_allclose(
             values_in_order(noisy), values_in_order(plain), atol=10 * DIGITS
         )
-
-
-def test_values_tie_in_their_first_ten_digits_whatever_their_size():
-    values = 10.0 ** np.arange(-300, 300, 20) / 3
-    rounded = tie_rounded(values)
-    np.testing.assert_array_equal(tie_rounded(values * (1 + 1e-13)), rounded)
-    assert (tie_rounded(values * (1 + 1e-9)) > rounded).all()
-    assert tie_rounded(np.array([1 - 1e-13, 1.0, 0.0])).tolist() == [1, 1, 0]
 
 
 def test_pearson_of_nearly_equal_similarities_is_that_of_the_similarities():
