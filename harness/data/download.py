@@ -265,6 +265,6 @@ def _lines_of(rows: Sequence[Mapping[str, Any]], row_format: RowFormat) -> list[
             if row_format.classes:
                 row["label"] = row_format.classes[row["label"]]
             lines.append(f"{row_format.line.format_map(row)}\n")
-        except KeyError as error:
+        except LookupError as error:
             raise ValueError(f"row {number} has no {error}") from None
     return lines

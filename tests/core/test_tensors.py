@@ -1,5 +1,7 @@
 """Files of tensors: any reader reads them, and a changed tensor is seen."""
 
+from mmap import mmap
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -38,6 +40,10 @@ def test_what_is_written_comes_back_here_and_in_any_other_reader(tmp_path):
     assert have_equal_tensors(load_file(path), TENSORS)
     assert file.metadata == METADATA
     assert not file.read("scatter").flags.writeable
+    owner = file.read("scatter")
+    while isinstance(owner, np.ndarray):
+        owner = owner.base
+    assert isinstance(owner, mmap)  # processes that fit on large rows share them
     assert file.read("none of that name") is None
     path.unlink()
     assert file.read("scatter") is None

@@ -197,34 +197,22 @@ def test_a_first_run_asks_a_source_of_one_large_download_last(host, bring):
 
 # What is accepted
 
-SAME_ROWS = {
-    "CRLF": TEXT.replace(b"\n", b"\r\n"),
-    "no last line end": TEXT.removesuffix(b"\n"),
-    "a byte-order mark": b"\xef\xbb\xbf" + TEXT,
-}
 OTHER_ROWS = {
     "a word": TEXT.replace(b"Someone", b"Nobody", 1),
     "an order": b"".join(TEXT.splitlines(keepends=True)[::-1]),
-    "a row less": TEXT[TEXT.index(b"\n") + 1 :],
-    "a score": TEXT.replace(b"\t0.1\n", b"\t0.2\n"),
-    "a blank": TEXT.replace(b"eats 1.", b"eats 1. ", 1),
     "nothing": b"",
 }
-PACKERS = {
-    "zip": zipped,
-    "tar": tarred,
-    "tar.gz": lambda members: tarred(members, "w:gz"),
-}
 
 
-@pytest.mark.parametrize("how", PACKERS)
+@pytest.mark.parametrize("how", ["", "gz", "xz"])
 def test_the_same_rows_are_accepted_however_they_are_packed(host, data, bring, how):
-    for content in SAME_ROWS.values():
-        host.files["plain/pairs.tsv"] = content
-        host.files["a.zip"] = PACKERS[how]({"b.txt": b"", "x/pairs.tsv": content})
-        for kind in ("plain", "archive"):
-            shutil.rmtree(data / "pairs", ignore_errors=True)
-            assert "50 pairs" in bring(asset_of(host, kind))
+    content = TEXT.replace(b"\n", b"\r\n")
+    members = {"b.txt": b"", "x/pairs.tsv": content}
+    host.files["plain/pairs.tsv"] = content
+    host.files["a.zip"] = tarred(members, f"w:{how}") if how else zipped(members)
+    for kind in ("plain", "archive"):
+        shutil.rmtree(data / "pairs", ignore_errors=True)
+        assert "50 pairs" in bring(asset_of(host, kind))
 
 
 @pytest.mark.parametrize("what", OTHER_ROWS)
