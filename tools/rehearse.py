@@ -31,7 +31,7 @@ from harness.core.json_text import write_json
 from harness.data.places import Places, assets_of, packaged
 from harness.evaluation.select import PlannedCell, profile
 from harness.registry import Registry, load_registry
-from harness.results.gate import read_failures
+from harness.results.failures import read_failures
 from harness.results.layout import PAPERS, REHEARSAL
 from harness.results.published_tables import load_tables
 from harness.results.questions import Rehearsal

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -23,7 +24,6 @@ from harness.cli.summary import (
     count_in_words,
     lines_of_differing_numbers,
     lines_of_failures,
-    lines_of_moves,
     numbers_beside,
     score_table,
 )
@@ -38,7 +38,7 @@ from harness.registry import load_registry
 from harness.report.build import write_files
 from harness.results.differences import write_differences
 from harness.results.folder import ResultsFolder
-from harness.results.gate import check_record, read_rules
+from harness.results.gate import Check, State, check_record, read_rules
 from harness.results.layout import readme_of, require_own
 
 
@@ -130,3 +130,23 @@ def _compare_rows(
             write_differences(runs.path, differences)
     except HarnessError as error:
         opt.note(f"harness: rows were not compared: {error}")
+
+
+def lines_of_moves(checks: Sequence[Check], committed: Path) -> list[str]:
+    """How many cells agree with their committed records, and which of them moved."""
+    moved_cells = [check for check in checks if check.moved]
+    new_count = sum(check.state is State.NO_BASELINE for check in checks)
+    compared_count = len(checks) - new_count
+    lines = []
+    if compared_count:
+        agreeing_count = compared_count - len(moved_cells)
+        verb = "agrees" if agreeing_count == 1 else "agree"
+        lines.append(
+            f"{agreeing_count:,} of {compared_count:,} {verb} with {committed}/records"
+        )
+    if new_count:
+        lines.append(
+            f"{counted(new_count, 'cell')} not in {committed}/records yet; --update adds "
+            "what is new"
+        )
+    return lines + [f"  moved: {check.name}: {check.why}" for check in moved_cells]

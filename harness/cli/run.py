@@ -29,17 +29,12 @@ from harness.core.terminal import counted
 from harness.core.types import Progress, Record
 from harness.evaluation.plan import make_plan
 from harness.evaluation.processes import results_of
-from harness.evaluation.promote import (
-    make_golden_vectors,
-    note_outcomes,
-    promote,
-    quick_set,
-)
 from harness.evaluation.run import Outcome, RunContext, execute, failed
 from harness.evaluation.select import PROFILES, PlannedCell, part_of, profile
 from harness.registry import Registry, look_up
-from harness.results.folder import ResultsFolder
+from harness.results.failures import note_failures
 from harness.results.layout import papers_of, require_own
+from harness.results.published_tables import load_tables
 from harness.results.records import cell_of
 from harness.results.store import Store
 
@@ -88,33 +83,41 @@ def run_command(
         require_own("--baseline", baseline)
     default_cells = cells_of_profile(options, baseline)
     if gate:
+        from harness.evaluation.promote import quick_set
+
         options.require_whole("--gate")
         opt.note_packaged(baseline)
         default_cells = partial(quick_set, committed=baseline)
     chosen = select(options, default_cells)
-    committed = ResultsFolder(baseline, chosen.registry)
-    runs = committed.reopen(options.folder)
+    store = Store(options.folder)
     if dry_run:
-        plan = make_plan(chosen.cells, chosen.loader, runs.store)
+        plan = make_plan(chosen.cells, chosen.loader, store)
         text = plan_text(plan, opt.terminal_width())
         opt.say(json.dumps(asdict(plan)) if as_json else text)
         return
-    tables = runs.tables  # a fault in one of them is told before anything is measured
+    # A fault in one of them is told before anything is measured.
+    tables = load_tables(papers_of(baseline), chosen.registry)
     line_of = None if options.quiet else _line_of_cell
     if as_json:
         line_of = _json_of_cell
-    outcomes = measure(chosen, runs.store, options, line_of)
+    outcomes = measure(chosen, store, options, line_of)
     messages = Counter(outcome.message for outcome in outcomes if outcome.message)
     for message, count in messages.items():
         opt.note(f"harness: {message} ({counted(count, 'cell')})")
     records = [outcome.record for outcome in outcomes if outcome.record]
     if records and not as_json:
         numbers = numbers_beside(records, tables, chosen.registry)
-        opt.say(f"\n{score_table(by_cell(records), numbers)}\nrecords: {runs.path}")
+        opt.say(f"\n{score_table(by_cell(records), numbers)}\nrecords: {store.folder}")
     if gate:
-        make_golden_vectors(chosen.cells, chosen.loader.places, runs.path)
+        from harness.evaluation.promote import make_golden_vectors
+
+        make_golden_vectors(chosen.cells, chosen.loader.places, store.folder)
     if update:
-        count = promote(records, runs, committed)
+        from harness.evaluation.promote import promote
+        from harness.results.folder import ResultsFolder
+
+        committed = ResultsFolder(baseline, chosen.registry)
+        count = promote(records, committed.reopen(store.folder), committed)
         opt.say(f"promoted: {counted(count, 'change')} to {baseline}")
     raise typer.Exit(opt.worst_status(outcome.exit_status for outcome in outcomes))
 
@@ -195,9 +198,10 @@ def measure(
                 if line_of is not None and outcome.record is not None:
                     opt.say(line_of(outcome.record))
     finally:  # also after an interruption, before which not all cells were reached
-        reached = {outcome.cell for outcome in outcomes}
-        unreached = [cell.address for cell in cells if cell.address not in reached]
-        note_outcomes(store.folder, outcomes, unreached)
+        reasons = {str(cell.address): "the last run ended before it" for cell in cells}
+        for outcome in outcomes:
+            reasons[str(outcome.cell)] = outcome.message  # empty if it ran
+        note_failures(store.folder, reasons)
     return outcomes
 
 

@@ -14,10 +14,13 @@ from harness.core.terminal import counted, text_table
 from harness.core.types import Record
 from harness.evaluation.run import Outcome
 from harness.registry import Registry
-from harness.report.papers import measured_number, printed_number
-from harness.report.sentences import percentage, states_in_words
+from harness.report.sentences import (
+    measured_number,
+    percentage,
+    printed_number,
+    states_in_words,
+)
 from harness.report.table import MISSING_NUMBER
-from harness.results.gate import Check, State
 from harness.results.index import CellName, Results, main_score, value
 from harness.results.published import Table
 from harness.results.reproduction import Reproduction, low_coverage, reproduce
@@ -144,26 +147,6 @@ def lines_of_differing_numbers(
                 f"why: harness explain {number.cell.id} --results {results}"
             )
     return _shortened(lines, f"{results}/tables/papers")
-
-
-def lines_of_moves(checks: Sequence[Check], committed: Path) -> list[str]:
-    """How many cells agree with their committed records, and which of them moved."""
-    moved_cells = [check for check in checks if check.moved]
-    new_count = sum(check.state is State.NO_BASELINE for check in checks)
-    compared_count = len(checks) - new_count
-    lines = []
-    if compared_count:
-        agreeing_count = compared_count - len(moved_cells)
-        verb = "agrees" if agreeing_count == 1 else "agree"
-        lines.append(
-            f"{agreeing_count:,} of {compared_count:,} {verb} with {committed}/records"
-        )
-    if new_count:
-        lines.append(
-            f"{counted(new_count, 'cell')} not in {committed}/records yet; --update adds "
-            "what is new"
-        )
-    return lines + [f"  moved: {check.name}: {check.why}" for check in moved_cells]
 
 
 def lines_of_failures(outcomes: Iterable[Outcome]) -> list[str]:

@@ -1,4 +1,4 @@
-"""The quick set as a run measures it, what did not run, and what becomes the baseline.
+"""The quick set and golden vectors that a run measures, and what becomes the baseline.
 
 Three things of a run are promoted: records, the golden vectors of encoders, and the
 differences of methods.
@@ -6,30 +6,21 @@ differences of methods.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from harness.core.errors import HarnessError, UsageError
-from harness.core.files import rewrite
 from harness.core.interfaces import EncoderConfig, Trained
 from harness.core.provenance import code_digest
 from harness.core.types import Record
 from harness.data.places import Places
 from harness.evaluation.compare import shown_differences
-from harness.evaluation.run import Outcome
 from harness.evaluation.select import PlannedCell, run_order
 from harness.registry import Registry, look_up
 from harness.results.differences import write_differences
+from harness.results.failures import note_failures
 from harness.results.folder import ResultsFolder
-from harness.results.gate import (
-    FAILURES_FILE,
-    State,
-    check_encoder,
-    golden_failure,
-    read_failures,
-    read_rules,
-)
+from harness.results.gate import State, check_encoder, golden_failure, read_rules
 from harness.results.golden_vectors import (
     encode_golden_sentences,
     golden_name,
@@ -38,7 +29,6 @@ from harness.results.golden_vectors import (
     write_golden_vectors,
 )
 from harness.results.layout import GATE
-from harness.results.records import Cell
 
 
 def quick_set(registry: Registry, committed: Path) -> tuple[PlannedCell, ...]:
@@ -86,45 +76,6 @@ def make_golden_vectors(
             golden_path(results, name).unlink(missing_ok=True)
             failure = str(error)
         note_failures(results, {golden_failure(name): failure})
-
-
-# What did not run
-
-
-def note_outcomes(
-    results: Path, outcomes: Iterable[Outcome], unreached: Iterable[Cell] = ()
-) -> None:
-    """Note which cells did not run, and which cells an interrupted run never reached.
-
-    The note of an earlier run on a cell that now ran is removed. Wrong usage leaves no
-    note.
-    """
-    reasons = {
-        str(outcome.cell): outcome.message
-        for outcome in outcomes
-        if outcome.exit_status != UsageError.exit_status
-    }
-    for cell in unreached:
-        reasons[str(cell)] = "the last run ended before it"
-    note_failures(results, reasons)
-
-
-def note_failures(results: Path, reasons: Mapping[str, str]) -> None:
-    """Note a reason for each name; an empty one says that it ran, and removes an older reason.
-
-    Other processes may note reasons at the same time: the file is read again while it is
-    locked, so that theirs stay.
-    """
-
-    def merged() -> dict[str, str]:
-        every = {**read_failures(results), **reasons}
-        return {name: reason for name, reason in every.items() if reason}
-
-    def content() -> bytes:
-        return f"{json.dumps(merged(), indent=1)}\n".encode()
-
-    if merged() != read_failures(results):
-        rewrite(results / FAILURES_FILE, content)
 
 
 # The baseline

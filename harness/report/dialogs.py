@@ -14,11 +14,11 @@ from harness.core.types import Record
 from harness.report.bibtex import HARNESS_KEY, bib_keys, bibtex, keys_of
 from harness.report.diagnosis import neighbours_in_words
 from harness.report.next_steps import needs_of, sources_of_records
-from harness.report.papers import printed_number
 from harness.report.sentences import (
     evidence_in_words,
     fit_corpus_in_words,
     notes_on_origin,
+    printed_number,
     protocol_in_words,
     training_data_in_words,
 )

@@ -16,8 +16,9 @@ from harness.core.types import AGGREGATIONS, Record, Task, is_transductive
 from harness.data.tasks.loader import TARGETS
 from harness.registry import Registry
 from harness.report.boards import TIE_MARK
-from harness.report.papers import DAGGER, printed_number
+from harness.report.papers import DAGGER
 from harness.report.render import rendered
+from harness.report.sentences import printed_number
 from harness.report.table import (
     HEADING,
     MISSING_NUMBER,

@@ -12,7 +12,9 @@ from harness.report.render import rendered
 from harness.report.sentences import (
     coverage_note,
     fit_corpus_in_words,
+    measured_number,
     notes_on_origin,
+    printed_number,
     training_data_in_words,
 )
 from harness.report.table import (
@@ -26,13 +28,10 @@ from harness.report.table import (
 )
 from harness.results import published
 from harness.results.folder import ResultsFolder
-from harness.results.published import EVIDENCE, PublishedCell, reasons
+from harness.results.published import EVIDENCE, reasons
 from harness.results.reproduction import Reproduction, compose_method
 from harness.results.standings import StandingKind, Standings
 from harness.results.verdict import CellState
-
-MOST_DECIMALS = 4  # shown of a printed number
-LEAST_DECIMALS = 2  # shown of a measured number
 
 DAGGER = "†"  # the mark of a transductive row
 CONTRADICTED_MARK = "‡"
@@ -213,19 +212,3 @@ def measured_cell(number: Reproduction | None) -> ShownCell:
         text += f" ± {number.verdict.sd:.2f} ({number.verdict.k})"
     mark = f"{NO_BREAK_SPACE}{VERDICT_MARKS[number.state]}"
     return ShownCell(text, mark=mark, state=state)
-
-
-def measured_number(number: Reproduction) -> str:
-    """The measured mean, with about the decimals that are printed; empty without one."""
-    if number.measured is None:
-        return ""
-    decimals = min(max(number.cell.decimals, LEAST_DECIMALS), MOST_DECIMALS)
-    return f"{number.measured:.{decimals}f}"
-
-
-def printed_number(cell: PublishedCell) -> str:
-    """The published digits, in points; a long fraction is rounded to four decimals."""
-    digits = cell.in_points or cell.value
-    if len(digits.partition(".")[2]) > MOST_DECIMALS:
-        return f"{float(digits):.{MOST_DECIMALS}f}"
-    return digits

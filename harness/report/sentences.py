@@ -5,16 +5,19 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from harness.core.metrics import metrics
 from harness.core.types import Method, Task
 from harness.registry import Registry
-from harness.results.conformance import Reference
 from harness.results.origins import Origin
 from harness.results.published import PublishedCell, Row
-from harness.results.questions import Trap
 from harness.results.reproduction import LOW_COVERAGE, Reproduction
 from harness.results.verdict import CellState
+
+if TYPE_CHECKING:
+    from harness.results.conformance import Reference
+    from harness.results.questions import Trap
 
 AGGREGATION_WORDS: Mapping[str, str] = {
     "all": "subsets concatenated (all)",
@@ -122,6 +125,25 @@ def notes_on_origin(reproduction: Reproduction) -> list[str]:
 
 
 # Numbers
+
+MOST_DECIMALS = 4  # shown of a printed number
+LEAST_DECIMALS = 2  # shown of a measured number
+
+
+def measured_number(number: Reproduction) -> str:
+    """The measured mean, with about the decimals that are printed; empty without one."""
+    if number.measured is None:
+        return ""
+    decimals = min(max(number.cell.decimals, LEAST_DECIMALS), MOST_DECIMALS)
+    return f"{number.measured:.{decimals}f}"
+
+
+def printed_number(cell: PublishedCell) -> str:
+    """The published digits, in points; a long fraction is rounded to four decimals."""
+    digits = cell.in_points or cell.value
+    if len(digits.partition(".")[2]) > MOST_DECIMALS:
+        return f"{float(digits):.{MOST_DECIMALS}f}"
+    return digits
 
 
 def signed(number: float, decimals: int = 2) -> str:

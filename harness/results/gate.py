@@ -25,6 +25,7 @@ from harness.core.provenance import code_digest
 from harness.core.toml import read_typed
 from harness.core.types import Record
 from harness.registry import is_glob, look_up
+from harness.results.failures import read_failures
 from harness.results.folder import ResultsFolder
 from harness.results.golden_vectors import (
     GoldenVectors,
@@ -189,16 +190,6 @@ def read_rules(results: Path) -> Rules:
 
 
 # What did not run
-
-FAILURES_FILE = (
-    "not-run.json"  # of a run: an older record of a cell says nothing about it
-)
-
-
-def read_failures(results: Path) -> dict[str, str]:
-    """The reason for each cell and encoder that did not run in its last run, by its name."""
-    path = results / FAILURES_FILE
-    return read_typed(dict[str, str], path) if path.exists() else {}
 
 
 def golden_failure(encoder: str) -> str:

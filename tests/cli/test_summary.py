@@ -8,20 +8,20 @@ import pytest
 from committed import TABLES
 from fakes import made_record
 
+from harness.cli.reproduce import lines_of_moves
 from harness.cli.summary import (
     LINES_SHOWN,
     by_cell,
     count_in_words,
     lines_of_differing_numbers,
     lines_of_failures,
-    lines_of_moves,
     numbers_beside,
     score_in_words,
     score_table,
 )
 from harness.evaluation.run import Outcome
 from harness.registry import load_registry
-from harness.report.papers import printed_number
+from harness.report.sentences import printed_number
 from harness.results.gate import Check, State
 from harness.results.records import Cell
 from harness.results.reproduction import LOW_COVERAGE

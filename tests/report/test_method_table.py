@@ -9,7 +9,7 @@ from fakes import made_record, results_folder, results_of
 from harness.core.types import AGGREGATIONS
 from harness.registry import load_registry
 from harness.report.method_table import columns_of, method_table
-from harness.report.papers import printed_number
+from harness.report.sentences import printed_number
 from harness.results.store import Store
 
 RESULTS = Path(__file__).resolve().parents[2] / "results"

@@ -19,12 +19,7 @@ from harness.core.metrics.similarity import OTHER_SCORES
 from harness.core.tensors import write_tensors
 from harness.data.places import Places
 from harness.encoders.transformer import TransformerConfig
-from harness.evaluation.promote import (
-    make_golden_vectors,
-    note_outcomes,
-    promote,
-    quick_set,
-)
+from harness.evaluation.promote import make_golden_vectors, promote, quick_set
 from harness.evaluation.run import RunContext, execute
 from harness.evaluation.select import PlannedCell
 from harness.registry import load_registry
@@ -36,9 +31,9 @@ from harness.results.differences import (
     read_differences,
     write_differences,
 )
+from harness.results.failures import FAILURES_FILE, note_failures, read_failures
 from harness.results.folder import ResultsFolder
 from harness.results.gate import (
-    FAILURES_FILE,
     GOLDEN_ACROSS_PLATFORMS,
     GOLDEN_SAME_PLATFORM,
     TOLERANCE_ACROSS_PLATFORMS,
@@ -50,7 +45,6 @@ from harness.results.gate import (
     changed_inputs,
     check_encoder,
     check_record,
-    read_failures,
     read_rules,
 )
 from harness.results.golden_vectors import (
@@ -105,7 +99,7 @@ def measure(folder, results, weights="one", cells=CELLS, places=None):
         texts = replace(texts, places=places)
     runs = folder / results
     outcomes = list(execute(planned, RunContext(texts, Store(runs))))
-    note_outcomes(runs, outcomes)
+    note_failures(runs, {str(o.cell): o.message for o in outcomes})
     make_golden_vectors(planned, texts.places, runs)
     return outcomes
 
@@ -440,13 +434,11 @@ def test_a_cell_that_failed_is_not_judged_by_an_older_record(committed, tmp_path
 
 def test_what_an_interrupted_run_did_not_reach_could_not_run(committed, runs, tmp_path):
     outcomes = measure(tmp_path, "runs")
-    note_outcomes(runs, outcomes[:1], [o.cell for o in outcomes[1:]])
+    note_failures(runs, {str(o.cell): "not reached" for o in outcomes[1:]})
     report = report_of(runs)
     assert check_of_cell(report, outcomes[0].cell).state is AGREES
     late = [check_of_cell(report, outcome.cell) for outcome in outcomes[1:]]
-    assert {(c.state, c.why) for c in late} == {
-        (COULD_NOT_RUN, "the last run ended before it")
-    }
+    assert {(c.state, c.why) for c in late} == {(COULD_NOT_RUN, "not reached")}
     (runs / FAILURES_FILE).write_text('{"name": ')
     with pytest.raises(DataError, match=r"not-run\.json: wanted JSON"):
         read_failures(runs)
