@@ -174,14 +174,11 @@ def test_the_how_to_on_plug_ins_runs_from_an_empty_folder(installed, tmp_path):
     assert f"```sh\n{blocks[0]}```" in (ROOT / "README.md").read_text(encoding="utf-8")
     answers = []
     for line in "".join(blocks).splitlines():
-        program, *words = shlex.split(line, comments=True)
-        start = ["python", "-m", "pytest"] if program == "pytest" else [program]
-        answers.append(in_folder(*start, *words))
+        answers.append(in_folder(*shlex.split(line, comments=True)))
     [table] = [answer for answer in answers if "\\begin{table}" in answer]
     assert len(re.findall(r"^\\texttt\{bert-mini\.mean", table, re.MULTILINE)) == 3
     assert "\\approx" in table
-    assert "bert-mini.mean+my-method@target" in answers[-2]
-    assert re.search(r"^\d+ passed", answers[-1].splitlines()[-1].strip("= "))
+    assert "bert-mini.mean+my-method@target" in answers[-1]
 
 
 def test_the_installed_results_are_never_written(installed):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from harness.contracts.laws import BrokenLaw, Case, cases
+from harness.contracts.laws import BrokenLaw, cases
 from harness.core.errors import UsageError
 from harness.core.provenance import PLUGINS, Plugin
 from harness.plugins import import_plugins, plugins_in_use
@@ -50,10 +50,12 @@ def open_plugins(plugins: Iterable[Plugin]) -> list[str]:
     for plugin in plugins:
         if PLUGINS.get(plugin.name) == plugin:
             continue
-        registry_before = load_registry()
+        ids_before = {case.id for case in cases(load_registry())}
         import_plugins([plugin])
         broken_laws: list[str] = []
-        for case in new_cases(registry_before):
+        for case in cases(load_registry()):
+            if case.id in ids_before:
+                continue
             try:
                 case.run()
             except BrokenLaw as error:
@@ -62,9 +64,3 @@ def open_plugins(plugins: Iterable[Plugin]) -> list[str]:
         if broken_laws:
             raise UsageError("\n".join(broken_laws))
     return advice
-
-
-def new_cases(registry_before: Registry) -> list[Case]:
-    """The cases of the things that are registered now and were not in `registry_before`."""
-    ids_before = {case.id for case in cases(registry_before)}
-    return [case for case in cases(load_registry()) if case.id not in ids_before]

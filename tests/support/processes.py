@@ -4,7 +4,6 @@ import os
 import subprocess
 import sys
 from dataclasses import dataclass
-from importlib.metadata import entry_points
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -56,15 +55,6 @@ def run(
     process = start(*arguments, cwd=cwd, code=code, **changes)
     out, err = process.communicate(timeout=seconds)
     return Ended(process.returncode, out, err)
-
-
-def pytest_options(module: str) -> list[str]:
-    """The options of pytest that load a plug-in of the harness.
-
-    Whether an editable installation has its entry point depends on its age.
-    """
-    installed = {point.value for point in entry_points(group="pytest11")}
-    return [] if module in installed else ["-p", module]
 
 
 def scores(folder: Path) -> dict[str, object]:

@@ -1,7 +1,7 @@
 """Counts of letters. Say here what the encoder is, who trained it, and on which texts.
 
 harness run --plugin FILE -m mine.native -t mini-sts
-pytest --harness-contracts --plugin FILE
+harness list plugins --plugin FILE
 """
 
 import numpy as np

@@ -1,7 +1,7 @@
 """Centring: subtract the mean. Name the paper here, its year, and where the code differs from it.
 
 harness run --plugin FILE -m 'bert-mini.mean+mine@target' -t mini-sts
-pytest --harness-contracts --plugin FILE
+harness list plugins --plugin FILE
 """
 
 from dataclasses import dataclass

@@ -1,7 +1,7 @@
 """Pairs of sentences with a score. Say here what the task measures and what is odd about it.
 
 harness run --plugin FILE -m bert-mini.mean -t mine
-pytest --harness-contracts --plugin FILE
+harness list plugins --plugin FILE
 """
 
 from dataclasses import dataclass
