@@ -109,12 +109,6 @@ def test_a_list_of_one_thing_has_a_line_for_each_column(call):
     assert said.startswith("encoder: glove-mini\nsource: ")
 
 
-def test_every_component_says_what_it_is(call):
-    rows = json.loads(call("list components --json").out)
-    assert len(rows) > 25
-    assert all(len(row["is"].partition(": ")[2]) > 20 for row in rows)
-
-
 def test_the_digests_of_a_task_are_those_that_its_file_states(call):
     rows = json.loads(call("list digests mini-sts --json").out)
     assert {row["split"]: row["rows"] for row in rows} == SPLITS["mini-sts"]
@@ -166,14 +160,6 @@ def test_what_an_encoder_cannot_give_is_told(toys, vectors, method, status, comp
     assert complaint in answer.complaint
 
 
-def test_data_that_are_not_there_are_named_with_what_gets_them(toys, monkeypatch):
-    monkeypatch.delenv("HARNESS_DATA_DIR")
-    answer = toys("run -m fake.mean -t toy -t sts-b")
-    assert (answer.status, answer.out) == (3, "")
-    remedy = "set HARNESS_DATA_DIR, or get it: harness fetch qnli (2 cells)"
-    assert remedy in answer.complaint
-
-
 BREAKS = """
 from harness.cli import listing, main
 
@@ -192,24 +178,3 @@ def test_an_unexpected_error_is_one_line_and_its_traceback_on_demand(tmp_path, w
     assert answer.status == 1
     assert answer.err.splitlines()[0] == line
     assert ("in broken" in answer.err) == ("--debug" in where)
-
-
-def test_a_second_reproduction_of_what_is_carried_changes_no_file_and_says_so(
-    call, tmp_path, monkeypatch, few_packaged_results
-):
-    shutil.copytree(few_packaged_results / "papers", tmp_path / "results" / "papers")
-    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
-    command = (
-        "reproduce -m glove-mini.mean glove-mini.mean+sn@target -t mini-qnli sts-b"
-    )
-    first = call(command)
-    assert first.status == 0
-    assert "cells: 2 asset missing, 2 measured" in first.out
-    assert "  2 asset missing: harness fetch sts-raw" in first.out
-    before = snapshot(tmp_path)
-    second = call(command)
-    assert second.status == 0
-    assert "cells: 2 done, 2 asset missing" in second.out
-    tables = "tables: runs/LEADERBOARD.md, runs/tables, runs/site"
-    assert second.out.endswith(f"{tables}\n")
-    assert snapshot(tmp_path) == before

@@ -71,31 +71,6 @@ def test_with_the_encoder_every_command_reads_the_table(call_with_own_table, tmp
     assert list(frame.verdict) == ["differs"]
 
 
-@pytest.mark.slow
-def test_a_changed_bibliography_or_another_encoder_makes_the_page_stale(
-    call_with_own_table, tmp_path
-):
-    def stale_page(*options):
-        answer = call_with_own_table("report --check", *GIVEN, *options)
-        return answer.out.split()[-1] if answer.status == 1 else ""
-
-    assert call_with_own_table("report", *GIVEN).status == 0
-    assert stale_page("--encoder", "more=model") == "results/site/index.html"
-    bibliography = tmp_path / "results/papers/references.bib"
-    corrected = ENTRY.replace("title = {Mine}", "title = {Mine, corrected}")
-    bibliography.write_text(corrected)
-    assert stale_page() == "results/site/index.html"
-    assert call_with_own_table("report", *GIVEN).status == 0
-    assert "Mine, corrected" in (tmp_path / "results/site/index.html").read_text()
-    assert "Mine, corrected" in call_with_own_table("cite mine.t1", *GIVEN).out
-    bibliography.unlink()
-    for command in ("report", "report --check"):
-        answer = call_with_own_table(command, *GIVEN)
-        assert answer.status == 1
-        assert "mine.t1.toml: cite: " in answer.complaint
-        assert answer.complaint.endswith("add its entry to the latter")
-
-
 def test_tables_and_bibliography_may_lie_elsewhere(call_with_own_table, tmp_path):
     (tmp_path / "results/papers").rename(tmp_path / "my-tables")
     (tmp_path / "out").mkdir()
@@ -108,3 +83,7 @@ def test_tables_and_bibliography_may_lie_elsewhere(call_with_own_table, tmp_path
     answer = call_with_own_table("report --check", *where)
     assert answer.status == 1
     assert answer.out.split()[-1] == "out/site/index.html"
+    (tmp_path / "my-tables/references.bib").unlink()
+    answer = call_with_own_table("report", *where)
+    assert answer.status == 1
+    assert answer.complaint.endswith("add its entry to the latter")

@@ -8,7 +8,6 @@ import pytest
 from committed import TABLES
 from fakes import made_record
 
-from harness.cli.reproduce import lines_of_moves
 from harness.cli.summary import (
     LINES_SHOWN,
     by_cell,
@@ -22,7 +21,6 @@ from harness.cli.summary import (
 from harness.evaluation.run import Outcome
 from harness.registry import load_registry
 from harness.report.sentences import printed_number
-from harness.results.gate import Check, State
 from harness.results.records import Cell
 from harness.results.reproduction import LOW_COVERAGE
 from harness.results.store import Store
@@ -76,21 +74,6 @@ def test_a_number_of_another_score_is_compared_with_that_score(other, score):
     assert number.measured == score
 
 
-def test_what_has_no_published_number_is_shown_without():
-    records = [measured("minilm.mean", "mini-sts", 50.0)]
-    records.append(measured("bert-mini.cls", STS.task, 9.0))
-    numbers, (head, _, *rows) = shown(*records)
-    assert head.split() == ["task", "metric", "measured"]
-    assert [row.split() for row in rows] == [
-        ["minilm.mean:"],
-        ["mini-sts", "spearman", "50.00"],
-        ["bert-mini.cls:"],
-        ["sts-b", "spearman", "9.00"],
-    ]
-    none = "None of the 2 measured cells has a published number."
-    assert count_in_words(numbers, 2) == none
-
-
 def test_an_average_is_judged_once_all_of_its_tasks_are_there():
     cell = next(
         cell for cell in CELLS.values() if cell.average_of and cell.metric == "spearman"
@@ -131,17 +114,6 @@ def test_what_did_not_run_is_counted_by_what_would_get_it():
     assert head == f"{len(many):,} cells did not run:"
     assert first == f"  {number} asset missing: harness fetch {number}"
     assert last.startswith("  and 3 more: harness list assets")
-
-
-def test_what_moved_is_named_and_what_has_no_record_is_counted(tmp_path):
-    agrees = Check(name="a", state=State.AGREES, why="")
-    moved = Check(name="b", state=State.UNKNOWN, why="0.5000 points")
-    new = Check(name="c", state=State.NO_BASELINE, why="")
-    assert lines_of_moves([agrees, moved, new], tmp_path) == [
-        f"1 of 2 agrees with {tmp_path}/records",
-        f"1 cell not in {tmp_path}/records yet; --update adds what is new",
-        "  moved: b: 0.5000 points",
-    ]
 
 
 # The coverage of word vectors
