@@ -17,14 +17,13 @@ import typer
 from harness.cli import options as opt
 from harness.core.errors import UsageError
 from harness.core.files import sized
-from harness.core.interfaces import EncoderConfig, Hub, Packaged, Pooling, Trained
+from harness.core.interfaces import Hub, Packaged, Pooling, Trained
 from harness.core.pairs import rows_digest
 from harness.core.provenance import PLUGINS
 from harness.core.terminal import text_table
-from harness.data.catalogue import Asset
 from harness.data.places import Places, every_asset, packaged, pinned_by
 from harness.data.tasks.loader import TARGETS
-from harness.plugins import PLUGIN_LISTS, registered
+from harness.plugins import registered
 from harness.registry import Registry, look_up
 from harness.resolve import Resolver
 from harness.results.layout import OWN, PAPERS, own_or_committed
@@ -162,8 +161,11 @@ def components_rows(registry: Registry) -> list[ListedRow]:
     meanings = {}
     for name, pooling in registry.poolings.items():
         meanings[name] = f"pooling: {_pooling_in_words(pooling)}"
-    for name, post_processor in registry.posts.items():
-        words = _post_processor_in_words(post_processor)
+    for name, make in registry.posts.items():
+        words = _first_sentence(make)
+        if isinstance(make, partial):  # a variant: a class with settings
+            settings = [f"({key}={value})" for key, value in make.keywords.items()]
+            words = " ".join([_first_sentence(make.func), *settings])
         meanings[f"+{name}"] = f"post-processor: {words}"
     for name, description in TARGETS.items():
         meanings[f"@{name}"] = f"fit corpus: {description}"
@@ -184,19 +186,6 @@ def _pooling_in_words(pooling: Pooling) -> str:
     return f"{sentence} ({words} of {BERT_BASE_LAYERS})"
 
 
-def _post_processor_in_words(post_processor: Any) -> str:
-    """What a post-processor is, and the settings of a variant.
-
-    A variant is a `functools.partial` of the class of the post-processor.
-    """
-    if not isinstance(post_processor, partial):
-        return _first_sentence(post_processor)
-    words = [_first_sentence(post_processor.func)]
-    for setting, value in post_processor.keywords.items():
-        words.append(f"({setting}={value})")
-    return " ".join(words)
-
-
 def _first_sentence(documented: Any) -> str:
     """The first sentence of a docstring, without its point; empty without a docstring."""
     first_line, _, _ = str(documented.__doc__ or "").partition("\n")
@@ -214,9 +203,8 @@ def plugins_rows() -> list[ListedRow]:
             "version": plugin.version,
             "sha256": plugin.sha256[:12],
         }
-        names = registered(plugin)
-        for list_name in PLUGIN_LISTS:
-            row[list_name.lower()] = ", ".join(names.get(list_name, ()))
+        for list_name, names in registered(plugin).items():
+            row[list_name.lower()] = ", ".join(names)
         rows.append(row)
     return rows
 
@@ -226,51 +214,43 @@ def plugins_rows() -> list[ListedRow]:
 
 def assets_rows(registry: Registry, places: Places) -> list[ListedRow]:
     """Every data set and encoder: whether it is here, its source, its pin, how to get it."""
-    rows = [_data_row(asset, places) for asset in every_asset()]
-    rows += [_encoder_row(encoder, places) for encoder in registry.encoders.values()]
+    rows: list[ListedRow] = []
+    for asset in every_asset():
+        sources = [source.name for part in asset.parts for source in part.sources]
+        row = _asset_row(
+            asset.name,
+            places.data(asset),
+            asset.download_size,
+            what=asset.what,
+            source=asset.source,
+            sources=", ".join(dict.fromkeys(sources)),
+            pinned=asset.pinned,
+            licence=asset.licence,
+            cite=", ".join(asset.cite),
+            get=asset.get,
+        )
+        rows.append(row)
+    for encoder in registry.encoders.values():
+        source = encoder.source
+        origin = str(source)
+        if isinstance(source, Hub | Packaged) and packaged(encoder):
+            origin = f"package {source.package}"
+        is_here = places.has_encoder(encoder)
+        command = "train family" if isinstance(source, Trained) else "fetch"
+        row = _asset_row(
+            encoder.name,
+            places.encoder(encoder.member(0)) if is_here else None,
+            getattr(source, "download_size", None),
+            what="encoder",
+            source=origin,
+            sources=f"hub {source.repo}" if isinstance(source, Hub) else "",
+            pinned=pinned_by(encoder),
+            licence=encoder.licence,
+            cite=encoder.cite,
+            get=f"harness {command} {encoder.name}",
+        )
+        rows.append(row)
     return rows
-
-
-def _data_row(asset: Asset, places: Places) -> ListedRow:
-    """A row of `assets_rows` for a data set."""
-    path = places.data(asset)
-    sources = [source.name for part in asset.parts for source in part.sources]
-    return _asset_row(
-        asset.name,
-        path,
-        asset.download_size,
-        what=asset.what,
-        source=asset.source,
-        sources=", ".join(dict.fromkeys(sources)),
-        pinned=asset.pinned,
-        licence=asset.licence,
-        cite=", ".join(asset.cite),
-        get=asset.get,
-    )
-
-
-def _encoder_row(encoder: EncoderConfig, places: Places) -> ListedRow:
-    """A row of `assets_rows` for an encoder."""
-    source = encoder.source
-    origin = str(source)
-    if isinstance(source, Hub | Packaged) and packaged(encoder):
-        origin = f"package {source.package}"
-    path = None
-    if places.has_encoder(encoder):
-        path = places.encoder(encoder.member(0))
-    command = "train family" if isinstance(source, Trained) else "fetch"
-    return _asset_row(
-        encoder.name,
-        path,
-        getattr(source, "download_size", None),
-        what="encoder",
-        source=origin,
-        sources=f"hub {source.repo}" if isinstance(source, Hub) else "",
-        pinned=pinned_by(encoder),
-        licence=encoder.licence,
-        cite=encoder.cite,
-        get=f"harness {command} {encoder.name}",
-    )
 
 
 def _asset_row(
@@ -297,16 +277,17 @@ def papers_rows(registry: Registry) -> list[ListedRow]:
     """Published tables: ids, sources, and how many numbers each holds."""
     from harness.results.published_tables import load_tables
 
-    return [
-        {
+    rows: list[ListedRow] = []
+    for table in load_tables(own_or_committed(OWN / PAPERS), registry):
+        row = {
             "table": table.id,
             "numbers": len(table.cells),
             "paper": table.paper,
             "place": table.table,
             "cite": table.cite,
         }
-        for table in load_tables(own_or_committed(OWN / PAPERS), registry)
-    ]
+        rows.append(row)
+    return rows
 
 
 def cells_rows(registry: Registry, name: str) -> list[ListedRow]:

@@ -309,6 +309,16 @@ class Run(Folders, Selection):
         ),
     ] = MIN_COVERAGE
 
+    def __post_init__(self) -> None:
+        if self.profile is not None and (self.method or self.task):
+            raise UsageError(
+                "--profile chooses the cells, and so do -m and -t: give one of them"
+            )
+        if self.jobs is not None and self.scheduler is not None:
+            raise UsageError(
+                "--jobs is of this machine, --scheduler of a cluster: give one"
+            )
+
     @property
     def folder(self) -> Path:
         """The folder of the records; a smoke test has a folder of its own."""
@@ -319,14 +329,9 @@ class Run(Folders, Selection):
     @property
     def processes(self) -> int | str:
         """The scheduler, or the processes: one on a GPU, where each would load the weights."""
-        if self.jobs is not None and self.scheduler is not None:
-            raise UsageError(
-                "--jobs is of this machine, --scheduler of a cluster: give one"
-            )
-        if self.scheduler is not None:
-            return self.scheduler
-        if self.jobs is not None:
-            return self.jobs
+        chosen = self.scheduler or self.jobs
+        if chosen is not None:
+            return chosen
         return default_jobs() if self.device.startswith("cpu") else 1
 
     def require_whole(self, option: str) -> None:

@@ -6,13 +6,11 @@ from harness.core.files import sized
 from harness.core.terminal import counted, duration, text_table, wrapped
 from harness.evaluation.plan import Plan
 
-DEFAULT_WIDTH = 80  # columns of text that goes into no terminal
 MOST_MISSING = 10  # assets that a plan names
 
 
 def plan_text(plan: Plan, width: int | None = None) -> str:
-    """A plan for `width` columns; None is 80."""
-    width = DEFAULT_WIDTH if width is None else width
+    """A plan for a terminal of `width` columns; None is any."""
     lines = [_cells_in_words(plan)]
     if plan.runnable > plan.measured:
         lines.append(wrapped(_work_in_words(plan), width))

@@ -18,7 +18,7 @@ import typer
 from harness.cli import options as opt
 from harness.cli.first_run import fetch_small_data, next_step
 from harness.cli.plan_text import plan_text
-from harness.cli.run import cells_of_profile, measure
+from harness.cli.run import measure
 from harness.cli.selection import Selected, select
 from harness.cli.summary import (
     count_in_words,
@@ -57,11 +57,10 @@ def reproduce_command(
     if update:
         require_own("--baseline", baseline)
         options.require_whole("--update")
-    profile_cells = cells_of_profile(options, baseline)
     is_first_run = options.profile == "first"
     if is_first_run:
         options = fetch_small_data(options, load_registry())
-    chosen = select(options, profile_cells)
+    chosen = select(options, baseline)
     committed = ResultsFolder(baseline, chosen.registry)
     output = options.folder
     runs = committed.reopen(output)

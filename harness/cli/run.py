@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -30,8 +29,7 @@ from harness.core.types import Progress, Record
 from harness.evaluation.plan import make_plan
 from harness.evaluation.processes import results_of
 from harness.evaluation.run import Outcome, RunContext, execute, failed
-from harness.evaluation.select import PROFILES, PlannedCell, part_of, profile
-from harness.registry import Registry, look_up
+from harness.evaluation.select import part_of
 from harness.results.failures import note_failures
 from harness.results.layout import papers_of, require_own
 from harness.results.published_tables import load_tables
@@ -81,14 +79,10 @@ def run_command(
         )
     if update:
         require_own("--baseline", baseline)
-    default_cells = cells_of_profile(options, baseline)
     if gate:
-        from harness.evaluation.promote import quick_set
-
         options.require_whole("--gate")
         opt.note_packaged(baseline)
-        default_cells = partial(quick_set, committed=baseline)
-    chosen = select(options, default_cells)
+    chosen = select(options, baseline, gate)
     store = Store(options.folder)
     if dry_run:
         plan = make_plan(chosen.cells, chosen.loader, store)
@@ -122,24 +116,7 @@ def run_command(
     raise typer.Exit(opt.worst_status(outcome.exit_status for outcome in outcomes))
 
 
-# The steps that `harness reproduce` shares
-
-
-def cells_of_profile(
-    options: opt.Run, baseline: Path
-) -> Callable[[Registry], tuple[PlannedCell, ...]]:
-    """A function that gives the cells of the options' profile, or of `all`, for a registry.
-
-    `baseline` is the results folder whose papers the profile `papers` reads. Raises
-    UsageError if there is no such profile, or the options name cells, too.
-    """
-    if options.profile is not None and (options.method or options.task):
-        raise UsageError(
-            "--profile chooses the cells, and so do -m and -t: give one of them"
-        )
-    name = "all" if options.profile is None else options.profile
-    look_up("profile", name, dict.fromkeys(PROFILES))
-    return partial(profile, name=name, papers=papers_of(baseline), seeds=options.seeds)
+# The step that `harness reproduce` shares
 
 
 def measure(

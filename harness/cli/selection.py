@@ -7,18 +7,26 @@ not known here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from pathlib import Path
 
 from harness.cli.options import Folders, Run, note
 from harness.core.hardware import base_name
 from harness.core.interfaces import EncoderConfig
 from harness.core.types import MethodId
 from harness.data.tasks.loader import TaskLoader, limited, limited_corpus
-from harness.evaluation.select import PlannedCell, on_hardware, select_cells
-from harness.registry import Registry, is_glob
+from harness.evaluation.select import (
+    PROFILES,
+    PlannedCell,
+    on_hardware,
+    profile,
+    select_cells,
+)
+from harness.registry import Registry, is_glob, look_up
 from harness.resolve import Resolver, bypass_notes
+from harness.results.layout import papers_of
 
 
 @dataclass(frozen=True)
@@ -36,24 +44,35 @@ class Selected:
     registry: Registry
 
 
-def select(
-    options: Run, default: Callable[[Registry], tuple[PlannedCell, ...]]
-) -> Selected:
-    """Select the cells of a command's options.
+def select(options: Run, baseline: Path, is_gate: bool = False) -> Selected:
+    """Select the cells of a command's options: those named, or else those of a profile.
 
     Notes say what a word was taken for, what a glob leaves out, and, even where a
     command is quiet, which modules of a folder given by hand its poolings do not use.
 
-    `default` gives the cells if neither methods nor tasks are named.
+    Args:
+        options: The options of the command.
+        baseline: The results folder whose papers the profile `papers` reads.
+        is_gate: Whether the quick set of the baseline takes the place of a profile.
+
+    Raises:
+        UsageError: The options name what is not known here.
     """
+    profile_name = options.profile or "all"
+    look_up("profile", profile_name, dict.fromkeys(PROFILES))
     resolver = Resolver.from_options(options.places(), options.encoder or [])
     methods = resolver.patterns(options.method or [])
     tasks = resolver.task_patterns(options.task or [])
     registry, corpora = resolver.registry, resolver.registry.corpora
+    omissions = ""
     if methods or tasks:
         cells, omissions = select_cells(registry, methods, tasks, options.seeds)
+    elif is_gate:
+        from harness.evaluation.promote import quick_set
+
+        cells = quick_set(registry, baseline)
     else:
-        cells, omissions = default(registry), ""
+        cells = profile(registry, profile_name, papers_of(baseline), options.seeds)
     cells = on_hardware(cells, options.device, options.dtype, options.batch_tokens)
     if not options.quiet:
         _note_meanings(resolver)
