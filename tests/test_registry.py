@@ -62,25 +62,12 @@ def test_registered_methods_have_their_own_identity_and_their_own_file_whatever_
 # --- selections ----------------------------------------------------------------------------------
 
 
-def test_methods_are_selected_by_glob_or_by_any_id_in_order_and_once():
+def test_what_several_patterns_select_is_selected_once_in_their_order():
     composed = "minilm.last2+whitening:7+sn@target"
-    assert composed not in FOUND.methods
-    chosen = FOUND.select_methods([composed, "minilm.mean", "minilm.mean*"])
-    ids = [method.id for method in chosen]
-    assert ids[:2] == [composed, "minilm.mean"]
-    globbed = {name for name in FOUND.methods if name.startswith("minilm.mean")}
-    assert sorted(ids) == sorted({composed, *globbed})
-    with pytest.raises(UsageError, match="matches no registered method"):
-        FOUND.select_methods(["minilm.last2+whitening:7+*"])
-
-
-def test_tasks_are_selected_by_name_and_by_glob():
-    tasks = FOUND.select_tasks(["sts12", "sts1[0-9]"])
-    assert [task.name for task in tasks][:2] == ["sts12", "sts13"]
-    with pytest.raises(UsageError, match="unknown task 'sts-c': did you mean sts-b"):
-        FOUND.select_tasks(["sts-c"])
-    with pytest.raises(UsageError, match="matches no task"):
-        FOUND.select_tasks(["nothing*"])
+    patterns = [composed, "minilm.mean", "minilm.mean*"]
+    ids = [method.id for method in FOUND.select_methods(patterns)]
+    globbed = [name for name in FOUND.methods if name.startswith("minilm.mean")]
+    assert ids == [composed, *dict.fromkeys(["minilm.mean", *globbed])]
 
 
 # --- encoders given by hand ----------------------------------------------------------------------
@@ -133,7 +120,3 @@ def test_two_files_may_not_register_one_name(registry_with_file, kind, text):
     with pytest.raises(HarnessError, match=kind) as refusal:
         registry_with_file("new_duplicate", text)
     assert "\n" not in str(refusal.value)
-
-
-def test_a_file_without_tuples_registers_nothing(registry_with_file):
-    assert registry_with_file("new_empty", "X = 1") == FOUND

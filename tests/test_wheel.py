@@ -147,6 +147,8 @@ def test_it_is_the_code_of_the_checkout_and_no_other_projects_commit(name, reque
     assert "1 of 1 cell" in installed("harness", "run", "--dry-run", *CELL)
     assert "Spearman 33.88" in installed("harness", "run", *CELL)
     assert "agrees: 1 cell" in installed("harness", "check", *CELL)
+    assert "1 of 1 agrees with" in installed("harness", "reproduce", *CELL)
+    assert {path.name for path in installed.folder.iterdir()} == {"runs", "cache"}
 
 
 def test_reading_commands_know_the_published_tables_and_the_committed_records(
@@ -157,13 +159,6 @@ def test_reading_commands_know_the_published_tables_and_the_committed_records(
     )
     assert "@inproceedings{gao2021simcse" in installed("harness", "cite", "simcse.t5")
     assert "@misc{sentence-embedding-harness" in installed("harness", "cite")
-
-
-def test_what_was_measured_is_reported_and_nothing_else_is_written(installed):
-    assert "Spearman 33.88" in installed("harness", "run", *CELL)
-    assert "runs" in installed("harness", "report", "--results", "runs")
-    assert "1 of 1 agrees with" in installed("harness", "reproduce", *CELL)
-    assert {path.name for path in installed.folder.iterdir()} == {"runs", "cache"}
 
 
 def test_the_how_to_on_plug_ins_runs_from_an_empty_folder(installed, tmp_path):

@@ -77,16 +77,9 @@ TMPFS = "mount -t tmpfs -o size={} none {}"
 SHARD = r"/cache/encodings/\w+/\w+\.safetensors: "
 RECORD = r"harness: .*runs/.*: "
 NOT_WRITTEN, FULL = "Read-only file system", "No space left on device"
-MOVE_IT = r"; --cache or HARNESS_CACHE_DIR moves the cache, .* \(1 cell\)"
 # Of each mount: its command, what is run there, the status, and what is said then.
 MOUNTS = {
     "a cache that may only be read": (READ_ONLY.format("cache"), RUN, 0, ""),
-    "a cache that may only be read and lacks a task": (
-        READ_ONLY.format("cache"),
-        (*RUN, "-t", "mini-sick"),
-        1,
-        f"{SHARD}{NOT_WRITTEN}{MOVE_IT}",
-    ),
     "results that may only be read, all done": (
         READ_ONLY.format("runs"),
         RUN[:-1],
