@@ -9,7 +9,6 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Callable
-from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -148,7 +147,7 @@ def measure(
     make_folder(store.folder, "--output")
     make_folder(places.cache, CACHE_SETTING)
     trainings = missing_trainings(cells, places)
-    bar = nullcontext(Progress()) if options.quiet else progress_on(sys.stderr)
+    bar = Progress() if options.quiet else progress_on(sys.stderr)
     outcomes: list[Outcome] = []
     try:
         with bar as progress:

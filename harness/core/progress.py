@@ -15,7 +15,7 @@ from harness.core.types import Progress
 LINE_INTERVAL = 10.0  # seconds
 
 
-def progress_on(stream: TextIO) -> Bar | Lines:
+def progress_on(stream: TextIO) -> Progress:
     """A bar on a terminal, lines elsewhere."""
     return Bar(stream) if stream.isatty() else Lines(stream)
 
@@ -27,12 +27,6 @@ class Lines(Progress):
         self._stream = stream
         self._last_line_time = perf_counter()
         self.phase("", None)
-
-    def __enter__(self) -> Lines:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
 
     def phase(self, name: str, steps: int | None) -> None:
         """Begin a phase, which ends the one before it."""
@@ -88,9 +82,6 @@ class Bar(Progress):
             redirect_stdout=sys.stdout.isatty(),
             redirect_stderr=False,
         )
-
-    def __enter__(self) -> Bar:
-        return self
 
     def __exit__(self, *_: object) -> None:
         if self._rich.live.is_started:

@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
@@ -32,8 +32,6 @@ DTYPES = {
 METADATA = "__metadata__"  # the key of the metadata in a header
 DIGEST = "sha256."  # before the name of a tensor: the name of its digest
 LENGTH_BYTES = 8  # at the beginning of a file: the length of its header
-
-Parsed = TypeVar("Parsed", bound="TensorFile")
 
 
 def write_tensors(
@@ -69,7 +67,7 @@ class TensorFile:
     start: int
 
     @classmethod
-    def parse(cls: type[Parsed], path: Path) -> Parsed | None:
+    def parse(cls, path: Path) -> TensorFile | None:
         """Read a header; None if there is no file, or if it was cut short or has no digests."""
         try:
             with safe_open(path, "numpy"):  # the format is checked there

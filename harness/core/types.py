@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
 from string import Formatter
-from typing import Any, Literal, get_args
+from typing import Any, Literal, Self, get_args
 
 from harness.core.errors import DataError, UsageError
 from harness.core.identity import NOT_IN_IDENTITY, identity_text
@@ -112,8 +112,15 @@ class LeaderboardColumn:
 class Progress:
     """What long work reports its progress to. This class shows nothing.
 
-    `harness.core.progress.Bar` shows a bar and `Lines` prints lines.
+    `harness.core.progress.Bar` shows a bar and `Lines` prints lines. A bar ends
+    with its context.
     """
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
 
     def phase(self, name: str, steps: int | None) -> None:
         """Begin a phase of so many steps; None where their number is unknown."""

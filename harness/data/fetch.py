@@ -124,13 +124,14 @@ class Fetcher:
                     self._bring_part(asset, part, source, data_dir)
                 except (AssetMissing, DataError) as error:
                     refusals[source.name] = error
-                    continue
-                if refusals:
-                    others = ", ".join(refusals)
-                    notes.append(f"{part.name} from {source.name}, not from {others}")
-                break
-            else:
+                else:
+                    break
+            else:  # no source had it
                 refusals_by_part[part.name] = refusals
+                continue
+            if refusals:
+                others = ", ".join(refusals)
+                notes.append(f"{part.name} from {source.name}, not from {others}")
         if refusals_by_part:
             raise _not_arrived(asset, refusals_by_part)
         return notes
