@@ -84,9 +84,8 @@ def owners_of(
     figures: Figures, published_numbers: Iterable[PublishedCell]
 ) -> list[Owner]:
     """The rows that print two thirds of the numbers or more, those that print most first."""
-    rows: dict[
-        str, dict[str, PublishedCell]
-    ] = {}  # by the plain names of their columns
+    # The numbers of each row, by the plain names of their columns.
+    rows: dict[str, dict[str, PublishedCell]] = {}
     for number in published_numbers:
         if number.is_of_one_run:
             row = rows.setdefault(number.row_id, {})
