@@ -33,7 +33,7 @@ from harness.core.provenance import code_digest, code_of, plugins_of
 from harness.core.types import Record, Task
 from harness.data.places import revision_of
 from harness.data.tasks.loader import CellTexts
-from harness.encoders.cache.encodings import EncodingCost
+from harness.encoders.encodings import EncodingCost
 from harness.evaluation.embeddings import CachedEncoder, PooledEmbeddings, require_rows
 from harness.evaluation.fit_corpus import FitCorpusSample
 from harness.evaluation.select import PlannedCell

@@ -14,7 +14,7 @@ from harness.core.hardware import base_name
 from harness.core.interfaces import Trained
 from harness.data.places import asset_named
 from harness.data.tasks.loader import CellTexts, TaskLoader, distinct_sentences
-from harness.encoders.cache.encodings import EncoderCache
+from harness.encoders.encodings import EncoderCache
 from harness.evaluation.cell import identity_of
 from harness.evaluation.fit_corpus import needs_pass
 from harness.evaluation.select import PlannedCell

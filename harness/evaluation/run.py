@@ -36,7 +36,7 @@ from harness.core.interfaces import Identity, Transform
 from harness.core.provenance import plugin_of_error
 from harness.core.types import Method, Progress, Record, Task
 from harness.data.tasks.loader import CellTexts, TaskLoader, distinct_sentences
-from harness.encoders.cache.encodings import EncodingCost
+from harness.encoders.encodings import EncodingCost
 from harness.evaluation.cell import fit, identity_of, measure, record_of
 from harness.evaluation.embeddings import SHARD, CachedEncoder, PooledEmbeddings
 from harness.evaluation.fit_corpus import (

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from harness.core.errors import HarnessError
 from harness.core.provenance import with_code
-from harness.encoders.cache import encodings
-from harness.encoders.cache.encodings import EncoderCache
+from harness.encoders import encodings
+from harness.encoders.encodings import EncoderCache
 from harness.evaluation.embeddings import CachedEncoder
 
 FILES_KEY = FakeConfig().identify(Path()).key

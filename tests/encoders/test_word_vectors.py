@@ -15,7 +15,7 @@ from sentence_transformers.sentence_transformer.modules import tokenizer
 from tolerances import ROUNDING, relative_gap
 
 from harness.core.errors import AssetMissing, DataError, UsageError
-from harness.encoders.cache.encodings import EncoderCache
+from harness.encoders.encodings import EncoderCache
 from harness.encoders.vector_files import read_vectors, write_vectors
 from harness.encoders.word_tokenizer import (
     ENGLISH_WORDS,

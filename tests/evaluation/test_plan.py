@@ -7,7 +7,7 @@ from fakes import NOT_HERE, OTHER, TOY, FakeConfig, corpus, library, method
 
 from harness.cli.plan_text import plan_text
 from harness.core.types import Method
-from harness.encoders.cache.encodings import EncoderCache
+from harness.encoders.encodings import EncoderCache
 from harness.evaluation.plan import MissingAsset, Plan, make_plan
 from harness.evaluation.run import RunContext, execute
 from harness.evaluation.select import planned_cells

@@ -31,7 +31,7 @@ from harness.core.metrics.similarity import CORRELATION_SCORES
 from harness.core.types import Corpus, Method
 from harness.data.places import Places
 from harness.data.tasks.loader import TaskLoader
-from harness.encoders.cache import encodings
+from harness.encoders import encodings
 from harness.evaluation.cell import fit
 from harness.evaluation.run import RunContext, execute
 from harness.evaluation.select import PlannedCell, planned_cells
