@@ -23,7 +23,7 @@ from harness.report.sentences import (
 from harness.report.standings import standing_in_words
 from harness.results.folder import ResultsFolder
 from harness.results.index import DIGEST_DIGITS_SHOWN, Results, value
-from harness.results.published import PublishedCell
+from harness.results.published import PublishedNumber
 from harness.results.reproduction import compose_method, is_stale
 
 NOT_MEASURED_HERE = "nothing was measured here"
@@ -181,7 +181,7 @@ def cite_method(
 # Sentences
 
 
-def published_sentence(cell: PublishedCell, registry: Registry) -> str:
+def published_sentence(cell: PublishedNumber, registry: Registry) -> str:
     """A cell's row, column and protocol; the number as printed, in points, and its place."""
     tasks, metric, aggregation = protocol_in_words(cell, registry)
     column = cell.column.label

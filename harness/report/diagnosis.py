@@ -18,7 +18,7 @@ from harness.results.causes import Causes
 from harness.results.diagnosis import Diagnosis, Suggestion
 from harness.results.numbers import ReportedNumber
 from harness.results.protocols import UNKNOWN, Protocol
-from harness.results.published import PublishedCell
+from harness.results.published import PublishedNumber
 from harness.results.reproduction import compose_method
 
 ANSWER_WIDTH = 80  # columns
@@ -230,7 +230,7 @@ def changes_in_words(changes: Mapping[str, str], protocol: Protocol) -> str:
 
 
 def neighbours_in_words(
-    number: PublishedCell, neighbours: Iterable[PublishedCell]
+    number: PublishedNumber, neighbours: Iterable[PublishedNumber]
 ) -> Iterator[str]:
     """Published numbers of one encoder that differ in one choice, each with that choice."""
     for other in neighbours:
@@ -239,7 +239,7 @@ def neighbours_in_words(
         yield f"{other.value} with {words} ({_place(other)})"
 
 
-def _place(cell: PublishedCell) -> str:
+def _place(cell: PublishedNumber) -> str:
     """The published table in which a number is printed, and its row where the id is short."""
     if len(cell.row.id) > LONGEST_ROW_ID:
         return cell.table.id

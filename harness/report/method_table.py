@@ -39,7 +39,7 @@ from harness.results.index import (
     Value,
     column_value,
 )
-from harness.results.published import PublishedCell, score_path
+from harness.results.published import PublishedNumber, score_path
 from harness.results.scorings import TASK_LABELS
 
 OTHER_TEXT_MARK = "§"  # of a number on another text form than its column
@@ -99,7 +99,7 @@ def tasks_of(columns: ScoreColumns) -> dict[str, None]:
     return dict.fromkeys(task for scores in columns.values() for task, _ in scores)
 
 
-def scores_of(cell: PublishedCell, results: Results) -> tuple[TaskScore, ...]:
+def scores_of(cell: PublishedNumber, results: Results) -> tuple[TaskScore, ...]:
     """The scores that a published number is of; none where it fits no task."""
     if cell.points is None:
         return ()

@@ -16,7 +16,7 @@ from harness.data.places import Places, asset_named, assets_of
 from harness.registry import Registry
 from harness.results.index import Results, encoder_of_method
 from harness.results.numbers import ReportedNumber
-from harness.results.published import PublishedCell
+from harness.results.published import PublishedNumber
 from harness.results.reproduction import Reproduction, compose_method
 from harness.results.verdict import CellState
 
@@ -28,7 +28,7 @@ DOWNLOAD = "harness fetch "  # the beginning of a command that downloads
 # A command that measures
 
 
-def command_to_measure(cell: PublishedCell, registry: Registry) -> str:
+def command_to_measure(cell: PublishedNumber, registry: Registry) -> str:
     """The command that measures a cell; PATH is written for the files of an encoder by hand."""
     encoder = base_name(encoder_of_method(cell.method or ""))
     path = f" --encoder {encoder}=PATH" if encoder in registry.by_hand else ""
@@ -65,13 +65,13 @@ def sources_of_records(results: Results, registry: Registry) -> frozenset[str]:
 
 def waiting_numbers(
     reproductions: Iterable[Reproduction], registry: Registry, present: Collection[str]
-) -> Mapping[Commands, Sequence[PublishedCell]]:
+) -> Mapping[Commands, Sequence[PublishedNumber]]:
     """The published numbers that wait for each set of commands, the most numbers first.
 
     They are the numbers that a method and task here reproduce and that were not
     measured. The other arguments are as in `needs_of`.
     """
-    waiting: dict[Commands, list[PublishedCell]] = {}
+    waiting: dict[Commands, list[PublishedNumber]] = {}
     for reproduction in reproductions:
         if reproduction.state is CellState.NOT_RUN:
             commands = tuple(sorted(needs_of(reproduction.cell, registry, present)))
@@ -81,7 +81,7 @@ def waiting_numbers(
 
 
 def needs_of(
-    cell: PublishedCell, registry: Registry, present: Collection[str]
+    cell: PublishedNumber, registry: Registry, present: Collection[str]
 ) -> dict[str, int | None]:
     """The commands that get what a number needs, with the bytes of each; None where unknown.
 
@@ -118,7 +118,7 @@ def needs_of(
 
 def best_downloads(
     reproductions: Iterable[Reproduction], registry: Registry, present: Collection[str]
-) -> tuple[Commands, int, Sequence[PublishedCell]] | None:
+) -> tuple[Commands, int, Sequence[PublishedNumber]] | None:
     """The downloads that make most numbers measurable for each byte; None where none are needed.
 
     Trainings, and files that are got by hand or have no known size, are no downloads.
@@ -141,7 +141,7 @@ def best_downloads(
         are_downloads = all(command.startswith(DOWNLOAD) for command in commands)
         if not are_downloads or not all(sizes):
             continue
-        measurable: list[PublishedCell] = []
+        measurable: list[PublishedNumber] = []
         for needed, waiting_cells in waiting.items():
             if set(needed) <= set(commands):
                 measurable += waiting_cells

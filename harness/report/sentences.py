@@ -11,7 +11,7 @@ from harness.core.metrics import metrics
 from harness.core.types import Method, Task
 from harness.registry import Registry
 from harness.results.origins import Origin
-from harness.results.published import PublishedCell, Row
+from harness.results.published import PublishedNumber, Row
 from harness.results.reproduction import LOW_COVERAGE, Reproduction
 from harness.results.verdict import CellState
 
@@ -58,7 +58,9 @@ def task_in_words(task: Task) -> str:
     return f"{task.name}, {'+'.join(task.scored)}, {TEXT_FORMS[task.text]}"
 
 
-def protocol_in_words(cell: PublishedCell, registry: Registry) -> tuple[str, str, str]:
+def protocol_in_words(
+    cell: PublishedNumber, registry: Registry
+) -> tuple[str, str, str]:
     """A published cell's tasks with split and text form, its metric and its aggregation."""
     tasks = [task_in_words(registry.tasks[name]) for name in cell.tasks]
     similarity = "gold" if cell.row.model_free else "cosine"
@@ -91,7 +93,7 @@ def fit_corpus_in_words(row: Row, method: Method | None) -> str:
     return "" if method.fit_on is None else method.fit_on
 
 
-def evidence_in_words(cell: PublishedCell, confirmed_by: Reference | None) -> str:
+def evidence_in_words(cell: PublishedNumber, confirmed_by: Reference | None) -> str:
     """How the protocol of a cell is known; empty where nothing is.
 
     Args:
@@ -138,7 +140,7 @@ def measured_number(number: Reproduction) -> str:
     return f"{number.measured:.{decimals}f}"
 
 
-def printed_number(cell: PublishedCell) -> str:
+def printed_number(cell: PublishedNumber) -> str:
     """The published digits, in points; a long fraction is rounded to four decimals."""
     digits = cell.in_points or cell.value
     if len(digits.partition(".")[2]) > MOST_DECIMALS:

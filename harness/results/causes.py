@@ -13,7 +13,7 @@ from pathlib import Path
 
 from harness.core.toml import read_typed
 from harness.results.numbers import ReportedNumber
-from harness.results.published import PublishedCell
+from harness.results.published import PublishedNumber
 
 CERTAINTIES = ("certain", "likely", "possible")
 
@@ -58,7 +58,7 @@ class Cause:
                 f"gap: wanted two numbers in ascending order, found {self.gap}"
             )
 
-    def applies_to(self, cell: PublishedCell) -> bool:
+    def applies_to(self, cell: PublishedNumber) -> bool:
         """Whether it may affect the row of a published number."""
         rows = (cell.row_id, cell.method or "")
         return any(_matches(row, self.rows) for row in rows)

@@ -19,7 +19,7 @@ from harness.registry import Registry
 from harness.results.index import Results, SeedScores
 from harness.results.layout import CONFORMANCE, QUESTIONS, REFERENCES
 from harness.results.protocols import Protocol
-from harness.results.published import PublishedCell
+from harness.results.published import PublishedNumber
 from harness.results.published import Table as PublishedTable
 from harness.results.questions import Trial, read_searches
 from harness.results.reproduction import compose_method, seed_scores
@@ -247,7 +247,7 @@ def find_confirmations(
 
 
 def confirmed_by(
-    cell: PublishedCell, confirmations: Confirmations, results: Results
+    cell: PublishedNumber, confirmations: Confirmations, results: Results
 ) -> Reference | None:
     """The reference that confirms the protocol of a published cell; None if there is none.
 

@@ -33,7 +33,7 @@ from harness.results.numbers import (
     accident_rank,
     compared_rows,
 )
-from harness.results.published import PublishedCell
+from harness.results.published import PublishedNumber
 
 SUGGESTIONS_SHOWN = 3  # of a diagnosis, before the further ones
 
@@ -68,7 +68,7 @@ class SeedSpread:
 
     number: ReportedNumber
     seeds: int
-    mean: PublishedCell
+    mean: PublishedNumber
     sd: float
     low: float | None
     high: float | None
@@ -124,7 +124,7 @@ class Suggestion:
     effects: Mapping[str, float] = field(default_factory=dict)
 
     @property
-    def printed_cell(self) -> PublishedCell | None:
+    def printed_cell(self) -> PublishedNumber | None:
         """The first number of its row; None without a row."""
         return None if self.row is None else self.row.pairs[0].other
 
@@ -369,7 +369,7 @@ def _spreads(
 ) -> list[SeedSpread]:
     """The reader's numbers whose spread over seeds is published, the average first."""
     # A table has the mean, the lowest and the highest score in rows of their own.
-    cells_by_column: dict[tuple[str, str, str], dict[str, PublishedCell]] = {}
+    cells_by_column: dict[tuple[str, str, str], dict[str, PublishedNumber]] = {}
     for row in rows:
         for cell in row.numbers.values():
             name = (cell.table.id, cell.column.id, str(cell.row.n))

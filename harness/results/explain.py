@@ -20,7 +20,7 @@ from harness.results.effects import (
 )
 from harness.results.index import Results
 from harness.results.protocols import Protocol
-from harness.results.published import PublishedCell
+from harness.results.published import PublishedNumber
 from harness.results.questions import Trap
 from harness.results.reproduction import Reproduction, reproduce
 
@@ -47,7 +47,7 @@ class Explanation:
 
 
 def explain(
-    cell: PublishedCell,
+    cell: PublishedNumber,
     results: Results,
     registry: Registry,
     confirmations: Confirmations,
@@ -79,6 +79,6 @@ def explain(
     )
 
 
-def protocol_of_task(cell: PublishedCell) -> Protocol | None:
+def protocol_of_task(cell: PublishedNumber) -> Protocol | None:
     """The protocol of a published number on one task; None for an average and other numbers."""
     return cell.protocols[0] if cell.task and cell.protocols else None

@@ -46,10 +46,10 @@ from harness.results.numbers import (
     published_rows,
     reported_numbers,
 )
-from harness.results.published import PublishedCell, Table
+from harness.results.published import PublishedNumber, Table
 from harness.results.published_tables import (
     load_tables,
-    published_cell,
+    published_number,
     published_table,
 )
 from harness.results.questions import Rehearsal, Search, Trap, read_searches
@@ -154,9 +154,9 @@ class ResultsFolder:
         """The published table of that id. Raises UsageError, which offers the nearest ones."""
         return published_table(name, self.tables)
 
-    def cell(self, name: str) -> PublishedCell:
+    def cell(self, name: str) -> PublishedNumber:
         """The published cell TABLE/ROW/COLUMN. Raises UsageError, which offers the nearest ones."""
-        return published_cell(name, self.tables)
+        return published_number(name, self.tables)
 
     @cached_property
     def claims(self) -> Claims | None:
@@ -329,7 +329,7 @@ class ResultsFolder:
         return measured_effects(protocol, scores, self.registry)
 
     @cached_property
-    def published_numbers(self) -> Mapping[str, PublishedCell]:
+    def published_numbers(self) -> Mapping[str, PublishedNumber]:
         """Every published score, by id."""
         return published_numbers(self.tables)
 

@@ -14,8 +14,8 @@ from functools import cached_property
 from statistics import fmean
 
 from harness.core.errors import UsageError
-from harness.results.published import DataSets, PublishedCell, Table
-from harness.results.published_tables import published_cell
+from harness.results.published import DataSets, PublishedNumber, Table
+from harness.results.published_tables import published_number
 from harness.results.verdict import Published, readings_in_points
 
 # Points by which the same score may differ after different rounding.
@@ -30,10 +30,10 @@ COLUMNS_OF_A_MODEL = 3
 class PublishedRow:
     """The numbers of one row of a table with the same metric and split, by their data sets."""
 
-    numbers: Mapping[DataSets, PublishedCell]
+    numbers: Mapping[DataSets, PublishedNumber]
 
     @cached_property
-    def first(self) -> PublishedCell:
+    def first(self) -> PublishedNumber:
         """Its first number, which has the encoder and the method of all."""
         return next(iter(self.numbers.values()))
 
@@ -43,7 +43,7 @@ class PublishedRow:
         return self.first.row_id
 
 
-def published_numbers(tables: Iterable[Table]) -> dict[str, PublishedCell]:
+def published_numbers(tables: Iterable[Table]) -> dict[str, PublishedNumber]:
     """Every published score, by its id."""
     numbers = {}
     for table in tables:
@@ -53,9 +53,9 @@ def published_numbers(tables: Iterable[Table]) -> dict[str, PublishedCell]:
     return numbers
 
 
-def published_rows(numbers: Iterable[PublishedCell]) -> list[PublishedRow]:
+def published_rows(numbers: Iterable[PublishedNumber]) -> list[PublishedRow]:
     """Published numbers by row, metric and split."""
-    rows: dict[tuple[str, ...], dict[DataSets, PublishedCell]] = {}
+    rows: dict[tuple[str, ...], dict[DataSets, PublishedNumber]] = {}
     for number in numbers:
         split = "" if number.is_average else number.protocol.split
         key = (number.row_id, number.metric, split)
@@ -86,15 +86,15 @@ NEIGHBOURS_SHOWN = 8  # published numbers that differ in one choice
 
 
 def published_neighbours(
-    number: PublishedCell, published_numbers: Iterable[PublishedCell]
-) -> list[PublishedCell]:
+    number: PublishedNumber, published_numbers: Iterable[PublishedNumber]
+) -> list[PublishedNumber]:
     """Other published numbers of the encoder on the same tasks that differ in one choice.
 
     They are in the order of `ACCIDENTAL_CHOICES`, with other choices last. Of equal
     numbers with the same change, the first is taken.
     """
     # By the changed choice, its value and the score.
-    neighbours: dict[tuple[str, str, float], PublishedCell] = {}
+    neighbours: dict[tuple[str, str, float], PublishedNumber] = {}
     for candidate in published_numbers:
         is_same_score = candidate.data_sets == number.data_sets
         if not is_same_score or candidate is number or not candidate.is_of_one_run:
@@ -144,7 +144,7 @@ class Figure:
         """The score in points."""
         return self.given.points
 
-    def is_printed_as(self, number: PublishedCell) -> bool:
+    def is_printed_as(self, number: PublishedNumber) -> bool:
         """Whether a published number is equal, to the decimals of the one that has fewer.
 
         A number without decimals is equal to none: too many are within half a point.
@@ -160,7 +160,7 @@ class Figure:
 class ReportedNumber(Figure):
     """A reader's number for a published one, which is its `cell`."""
 
-    cell: PublishedCell
+    cell: PublishedNumber
 
     @property
     def gap(self) -> float:
@@ -195,13 +195,13 @@ def reported_numbers(
                 f"--mine {text}: wanted COLUMN=NUMBER, as in sts12=45.09,sts13=64.30, or a "
                 "published number with its column: TABLE/ROW/COLUMN"
             )
-        return (_reported_number(published_cell(place, tables), text),), ()
+        return (_reported_number(published_number(place, tables), text),), ()
     row = "/".join(place.split("/")[:2])  # TABLE/ROW
     numbers, unknown_columns = [], []
     fault: UsageError | None = None
     for column, number in columns_and_numbers(text):
         try:
-            cell = published_cell(f"{row}/{column}", tables)
+            cell = published_number(f"{row}/{column}", tables)
         except UsageError as error:
             fault = error
             unknown_columns.append(column)
@@ -226,7 +226,7 @@ def columns_and_numbers(text: str) -> Iterator[tuple[str, str]]:
         yield match[1], match[2]
 
 
-def _reported_number(cell: PublishedCell, text: str) -> ReportedNumber:
+def _reported_number(cell: PublishedNumber, text: str) -> ReportedNumber:
     """Read a reader's number for a published one.
 
     Raises:
@@ -254,7 +254,7 @@ class NumberPair:
     """
 
     reported: ReportedNumber
-    other: PublishedCell
+    other: PublishedNumber
 
     @property
     def is_equal(self) -> bool:

@@ -14,7 +14,7 @@ from harness.core.errors import DataError, UsageError
 from harness.results.card_statements import statements_of_file
 from harness.results.cards import parse_metric, parse_points
 from harness.results.numbers import Figure, columns_and_numbers
-from harness.results.published import PublishedCell
+from harness.results.published import PublishedNumber
 from harness.results.published_tables import plain_name
 from harness.results.verdict import readings_in_points
 
@@ -35,7 +35,7 @@ class Owner:
         misfits: The columns in which it prints others, or none.
     """
 
-    first: PublishedCell
+    first: PublishedNumber
     equal: tuple[str, ...]
     misfits: tuple[str, ...]
 
@@ -81,11 +81,11 @@ def _numbers_of_file(path: Path) -> Iterator[tuple[str, str]]:
 
 
 def owners_of(
-    figures: Figures, published_numbers: Iterable[PublishedCell]
+    figures: Figures, published_numbers: Iterable[PublishedNumber]
 ) -> list[Owner]:
     """The rows that print two thirds of the numbers or more, those that print most first."""
     # The numbers of each row, by the plain names of their columns.
-    rows: dict[str, dict[str, PublishedCell]] = {}
+    rows: dict[str, dict[str, PublishedNumber]] = {}
     for number in published_numbers:
         if number.is_of_one_run:
             row = rows.setdefault(number.row_id, {})

@@ -1,7 +1,7 @@
 """Published tables, and their numbers with the protocol of each.
 
 A `Table` has rows and columns as its file has them. Method, task, metric and aggregation
-of a number may be stated at its row, its column or the table; a `PublishedCell` is one
+of a number may be stated at its row, its column or the table; a `PublishedNumber` is one
 printed number with all of them. `harness.results.published_tables` reads tables from
 files and checks them.
 """
@@ -235,7 +235,7 @@ class Table:
     registry: Registry = field(default_factory=load_registry, repr=False, compare=False)
 
     @cached_property
-    def cells(self) -> tuple[PublishedCell, ...]:
+    def cells(self) -> tuple[PublishedNumber, ...]:
         """Every printed number, row by row, in the order of the columns."""
         cells = []
         for row in self.rows:
@@ -244,7 +244,7 @@ class Table:
                     cells.append(self.cell(row, column))
         return tuple(cells)
 
-    def cell(self, row: Row, column: Column) -> PublishedCell:
+    def cell(self, row: Row, column: Column) -> PublishedNumber:
         """A printed number with its protocol.
 
         For each part of the protocol the most specific entry counts: first the
@@ -260,7 +260,7 @@ class Table:
         tasks_of_average = [self._task(row, name) for name in column.average_of]
         source = row.source or self.source
         place = f"{self.paper}, {row.table or self.table}"
-        return PublishedCell(
+        return PublishedNumber(
             table=self,
             row=row,
             column=column,
@@ -301,7 +301,7 @@ class Table:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PublishedCell:
+class PublishedNumber:
     """One printed number with the protocol that it belongs to.
 
     Attributes:
@@ -486,13 +486,13 @@ class PublishedCell:
         backbone = self.row.backbone.partition(" (")[0].partition("@")[0]
         return backbone.rpartition("/")[2].lower()
 
-    def is_of_encoder(self, other: PublishedCell) -> bool:
+    def is_of_encoder(self, other: PublishedNumber) -> bool:
         """Whether two published numbers are of one encoder, as far as the rows state it."""
         if UNKNOWN not in (self.protocol.encoder, other.protocol.encoder):
             return self.protocol.encoder == other.protocol.encoder
         return self.is_of_recipe(other)
 
-    def is_of_recipe(self, other: PublishedCell) -> bool:
+    def is_of_recipe(self, other: PublishedNumber) -> bool:
         """Whether two numbers are of encoders with the same start and training data."""
         first, second = self.row, other.row
         return (

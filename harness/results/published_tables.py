@@ -23,7 +23,7 @@ from harness.results.published import (
     PUBLISHED_METRICS,
     PUBLISHED_SCORES,
     Column,
-    PublishedCell,
+    PublishedNumber,
     Row,
     Table,
     reasons,
@@ -96,13 +96,13 @@ def published_table(name: str, tables: Sequence[Table]) -> Table:
     return look_up("published table", name, tables_by_id)
 
 
-def published_cell(name: str, tables: Sequence[Table]) -> PublishedCell:
+def published_number(name: str, tables: Sequence[Table]) -> PublishedNumber:
     """The cell TABLE/ROW/COLUMN. Raises UsageError, which offers the nearest ones."""
     table_name, _, row_and_column = name.partition("/")
     table = published_table(table_name, tables)
     row, _, column = row_and_column.partition("/")
     remedy = f"; harness list cells {table.id} shows TABLE/ROW/COLUMN"
-    cells: dict[str, dict[str, PublishedCell]] = {}
+    cells: dict[str, dict[str, PublishedNumber]] = {}
     for cell in table.cells:
         cells.setdefault(cell.row.id, {})[cell.column.id] = cell
     columns = look_up(f"row of {table.id}", row, cells, remedy)

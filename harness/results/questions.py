@@ -17,7 +17,7 @@ from harness.core.toml import read_typed
 from harness.registry import look_up
 from harness.results.index import Results, Value
 from harness.results.layout import measured_for
-from harness.results.published import PublishedCell, Table
+from harness.results.published import PublishedNumber, Table
 
 
 @dataclass(frozen=True)
@@ -198,7 +198,7 @@ class Trap:
     about: tuple[str, ...] = ()
     published: tuple[str, ...] = ()
 
-    def applies_to(self, cell: PublishedCell) -> bool:
+    def applies_to(self, cell: PublishedNumber) -> bool:
         """Whether a published number is in a row that is known to be confused in this way."""
         method_name = cell.method or ""
         for pattern in self.published:

@@ -20,7 +20,7 @@ from harness.data.tasks.readers import OTHER_DATA, release_of
 from harness.registry import Registry
 from harness.results.index import Results, SeedScores, mean_over_tasks
 from harness.results.origins import Origin, unpinned_origins
-from harness.results.published import PublishedCell, Table, score_path
+from harness.results.published import PublishedNumber, Table, score_path
 from harness.results.verdict import CellState, Measured, Verdict, verdict
 
 # The coverage is the share of tokens that have a word vector. Vector files for general
@@ -42,7 +42,7 @@ class Reproduction:
             vectors.
     """
 
-    cell: PublishedCell
+    cell: PublishedNumber
     verdict: Verdict
     scores: tuple[float, ...] = ()
     unpinned: tuple[Origin, ...] = ()
@@ -84,7 +84,7 @@ def reproductions(
 
 
 def reproduce(
-    cell: PublishedCell, results: Results, registry: Registry
+    cell: PublishedNumber, results: Results, registry: Registry
 ) -> Reproduction:
     """Compare a published cell with the records of its method on its tasks."""
     if cell.why_not is not None:
@@ -167,7 +167,7 @@ def seed_scores(
 
 
 def _why_no_score(
-    cell: PublishedCell,
+    cell: PublishedNumber,
     method: Method | None,
     by_task: Sequence[SeedScores],
     results: Results,
@@ -186,7 +186,7 @@ def _why_no_score(
     return None
 
 
-def _has_other_corpus(cell: PublishedCell, results: Results) -> bool:
+def _has_other_corpus(cell: PublishedNumber, results: Results) -> bool:
     """Whether the cell was measured with a post-processor fitted on another corpus.
 
     The sentences of the task (`@target`) are no corpus here.

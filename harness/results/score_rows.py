@@ -18,7 +18,7 @@ from harness.registry import Registry
 from harness.results.folder import ResultsFolder
 from harness.results.index import Results, main_path
 from harness.results.layout import is_packaged, papers_of
-from harness.results.published import EVIDENCE, PublishedCell, Table, score_path
+from harness.results.published import EVIDENCE, PublishedNumber, Table, score_path
 from harness.results.published_tables import load_tables
 from harness.results.reproduction import Reproduction, reproduce
 from harness.results.verdict import CellState
@@ -188,7 +188,7 @@ def _reproductions_by_score(
 
     If a score has several published numbers, the one with the best evidence is taken.
     """
-    cells: list[PublishedCell] = []
+    cells: list[PublishedNumber] = []
     for table in tables:
         cells += table.cells
     best_evidence_first = [*EVIDENCE, None]

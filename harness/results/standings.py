@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from harness.results.numbers import COLUMNS_OF_A_MODEL, PublishedRow, published_rows
-from harness.results.published import PublishedCell
+from harness.results.published import PublishedNumber
 from harness.results.verdict import TOLERANCES
 
 # The share of the common columns in which a quotation and its source are equal, at least.
@@ -52,7 +52,7 @@ class Standing:
     """
 
     kind: StandingKind
-    other: PublishedCell
+    other: PublishedNumber
     difference: float
 
 
@@ -60,7 +60,7 @@ class Standing:
 Standings = Mapping[str, Sequence[Standing]]
 
 
-def standings_of(published_numbers: Iterable[PublishedCell]) -> Standings:
+def standings_of(published_numbers: Iterable[PublishedNumber]) -> Standings:
     """The standings of all numbers that have one."""
     scores = [
         number
@@ -79,7 +79,7 @@ def standings_of(published_numbers: Iterable[PublishedCell]) -> Standings:
     return dict(found)
 
 
-def are_equal(first: PublishedCell, second: PublishedCell) -> bool:
+def are_equal(first: PublishedNumber, second: PublishedNumber) -> bool:
     """Whether two printed numbers are equal, to the digits of the one that has fewer.
 
     Numbers with more than two decimals are held to the tolerance of an exact verdict.
@@ -88,7 +88,7 @@ def are_equal(first: PublishedCell, second: PublishedCell) -> bool:
     return _distance(first, second) <= allowed
 
 
-def contradict(first: PublishedCell, second: PublishedCell) -> bool:
+def contradict(first: PublishedNumber, second: PublishedNumber) -> bool:
     """Whether two printed numbers of one cell cannot both be right.
 
     Numbers with more than two decimals may differ as two processors do.
@@ -99,20 +99,20 @@ def contradict(first: PublishedCell, second: PublishedCell) -> bool:
     return _distance(first, second) > allowed
 
 
-def _distance(first: PublishedCell, second: PublishedCell) -> float:
+def _distance(first: PublishedNumber, second: PublishedNumber) -> float:
     """By how many points two numbers differ, without errors of binary fractions."""
     return abs(round(first.score - second.score, 9))
 
 
 def _standing(
-    kind: StandingKind, number: PublishedCell, other: PublishedCell
-) -> tuple[PublishedCell, Standing]:
+    kind: StandingKind, number: PublishedNumber, other: PublishedNumber
+) -> tuple[PublishedNumber, Standing]:
     """A number with what another one says of it."""
     difference = round(other.score - number.score, 9)
     return number, Standing(kind=kind, other=other, difference=difference)
 
 
-def work_of(number: PublishedCell) -> str:
+def work_of(number: PublishedNumber) -> str:
     """The work that a number is of: who measured it, or the citation of its table."""
     return number.table.work or number.table.cite
 
@@ -121,14 +121,14 @@ def work_of(number: PublishedCell) -> str:
 
 
 def _of_same_cells(
-    numbers: Iterable[PublishedCell],
-) -> Iterator[tuple[PublishedCell, Standing]]:
+    numbers: Iterable[PublishedNumber],
+) -> Iterator[tuple[PublishedNumber, Standing]]:
     """Numbers that another table confirms or contradicts.
 
     Quotations are left out, since they say nothing of their own. Of several tables of
     another work the first counts.
     """
-    cells: dict[tuple[object, ...], list[PublishedCell]] = defaultdict(list)
+    cells: dict[tuple[object, ...], list[PublishedNumber]] = defaultdict(list)
     for number in numbers:
         if number.method and not number.row.quoted:
             aggregation = number.protocol.aggregation
@@ -140,11 +140,11 @@ def _of_same_cells(
 
 
 def _of_others(
-    number: PublishedCell, same_cell: Iterable[PublishedCell]
-) -> Iterator[tuple[PublishedCell, Standing]]:
+    number: PublishedNumber, same_cell: Iterable[PublishedNumber]
+) -> Iterator[tuple[PublishedNumber, Standing]]:
     """What other tables say of a number: first those that confirm it."""
     works_that_confirm: set[str] = set()
-    contradictions: dict[tuple[str, float], PublishedCell] = {}
+    contradictions: dict[tuple[str, float], PublishedNumber] = {}
     for other in same_cell:
         work = work_of(other)
         if other.row_id == number.row_id:
@@ -165,7 +165,7 @@ def _of_others(
 
 def _of_quotations(
     rows: Sequence[PublishedRow],
-) -> Iterator[tuple[PublishedCell, Standing]]:
+) -> Iterator[tuple[PublishedNumber, Standing]]:
     """The numbers of quotations, with those of the row that they are quoted from."""
     originals = [row for row in rows if not row.first.row.quoted]
     places_by_figure: dict[tuple[tuple[str, ...], int], list[int]] = defaultdict(list)
@@ -194,7 +194,7 @@ def _of_quotations(
             yield _standing(kind, number, original_number)
 
 
-def _near_points(number: PublishedCell) -> tuple[int, int, int]:
+def _near_points(number: PublishedNumber) -> tuple[int, int, int]:
     """The whole points to which a number is rounded that is equal to this one."""
     points = round(number.score)
     return points - 1, points, points + 1
@@ -227,7 +227,7 @@ def _source_of_quotation(
 
 def _of_other_models(
     rows: Sequence[PublishedRow],
-) -> Iterator[tuple[PublishedCell, Standing]]:
+) -> Iterator[tuple[PublishedNumber, Standing]]:
     """The numbers of rows that have three or more figures of another model.
 
     Both rows have a method here, so that they are known to be of two encoders, and have two
@@ -255,7 +255,7 @@ def _of_other_models(
             yield from _same_figures(row, other_row)
 
 
-def _figure_keys(tasks: object, number: PublishedCell) -> list[tuple[object, ...]]:
+def _figure_keys(tasks: object, number: PublishedNumber) -> list[tuple[object, ...]]:
     """The keys under which a figure is found, whichever way it was rounded."""
     hundredths = round(number.score * 100)
     return [(tasks, number.metric, hundredths + step) for step in (0, -1, 1)]
@@ -263,7 +263,7 @@ def _figure_keys(tasks: object, number: PublishedCell) -> list[tuple[object, ...
 
 def _same_figures(
     row: PublishedRow, other_row: PublishedRow
-) -> Iterator[tuple[PublishedCell, Standing]]:
+) -> Iterator[tuple[PublishedNumber, Standing]]:
     """The numbers of a row that are equal to another's, if they are three or more."""
     equal = []
     for tasks, number in row.numbers.items():

@@ -6,7 +6,7 @@ from fakes import made_record, results_of
 
 from harness.report.explanation import command_options, render_explanation
 from harness.results.explain import explain
-from harness.results.published_tables import published_cell
+from harness.results.published_tables import published_number
 
 REGISTRY = FOLDER.registry
 CELL = (
@@ -53,7 +53,7 @@ def explanation(*scores):
         )
         for method, task, score, *metric in scores
     ]
-    cell = published_cell(CELL, TABLES)
+    cell = published_number(CELL, TABLES)
     return explain(cell, results_of(*records), REGISTRY, {}, FOLDER.traps)
 
 
@@ -100,7 +100,7 @@ def test_a_trap_is_named_where_it_shows_the_choice_and_the_protocol():
         ("minilm.cls", "sts12.senteval", 75.0),
         ("minilm.pooler", "sts12.senteval", 74.0),
     ]
-    cell = published_cell("simcse.t5/simcse-bert-base-unsup/sts12", TABLES)
+    cell = published_number("simcse.t5/simcse-bert-base-unsup/sts12", TABLES)
     records = [
         made_record(m, t, {"spearman": {"all": s, "groups": {}}}) for m, t, s in rows
     ]
@@ -116,7 +116,7 @@ def test_a_trap_is_named_at_the_rows_that_it_is_known_at():
         "bert-flow.t2/bert-base-last2avg/sts-b": "BERT-flow's last2avg is first-last",
         "simcse.t5/simcse-bert-base-unsup/sts12": "Before or after the pooler",
     }.items():
-        cell = published_cell(place, TABLES)
+        cell = published_number(place, TABLES)
         explained = explain(cell, results_of(), REGISTRY, {}, FOLDER.traps)
         assert title in render_explanation(explained, REGISTRY, FOLDER.traps)
 
@@ -127,7 +127,7 @@ def test_a_similarity_function_is_a_choice_of_one_record():
     record = made_record(
         "minilm.first-last+whitening@nli", "sts-b.senteval", by_similarity
     )
-    cell = published_cell(CELL, TABLES)
+    cell = published_number(CELL, TABLES)
     explained = explain(cell, results_of(record), REGISTRY, {}, FOLDER.traps)
     [effect] = explained.effects
     assert dict(effect.changes) == {"scored_by": "euclidean"}
