@@ -9,7 +9,7 @@ by its name, mteb's name of it, or a glob.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -234,22 +234,18 @@ class Resolver:
             )
         return word
 
-
-# Notes
-
-
-def bypass_notes(
-    poolings: Mapping[EncoderConfig, Iterable[str]], registry: Registry, places: Places
-) -> Iterator[str]:
-    """A line for each encoder of the user whose modules are bypassed by one of its poolings.
-
-    `poolings` has the names of the poolings of each encoder.
-    """
-    for config, names in poolings.items():
-        if base_name(config.name) in registry.by_hand and places.has_encoder(config):
-            note = bypass_note(config, places.encoder(config), names)
-            if note:
-                yield note
+    def bypass_notes(self, methods: Iterable[Method]) -> list[str]:
+        """A line for each encoder of the user whose modules one of its methods bypasses."""
+        by_hand = self.registry.by_hand
+        poolings: dict[EncoderConfig, set[str]] = {}
+        for method in methods:
+            if base_name(method.encoder.name) in by_hand:
+                poolings.setdefault(method.encoder, set()).add(method.pooling.name)
+        notes = []
+        for config, names in poolings.items():
+            if self.places.has_encoder(config):
+                notes.append(bypass_note(config, self.places.encoder(config), names))
+        return [note for note in notes if note]
 
 
 # Names and sources of encoders

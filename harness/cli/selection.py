@@ -14,7 +14,6 @@ from pathlib import Path
 
 from harness.cli.options import Folders, Run, note
 from harness.core.hardware import base_name
-from harness.core.interfaces import EncoderConfig
 from harness.core.types import MethodId
 from harness.data.tasks.loader import TaskLoader, limited, limited_corpus
 from harness.evaluation.select import (
@@ -25,7 +24,7 @@ from harness.evaluation.select import (
     select_cells,
 )
 from harness.registry import Registry, is_glob, look_up
-from harness.resolve import Resolver, bypass_notes
+from harness.resolve import Resolver
 from harness.results.layout import papers_of
 
 
@@ -78,10 +77,7 @@ def select(options: Run, baseline: Path, is_gate: bool = False) -> Selected:
         _note_meanings(resolver)
         if omissions:
             note(omissions)
-    poolings: dict[EncoderConfig, set[str]] = {}
-    for cell in cells:
-        poolings.setdefault(cell.encoder, set()).add(cell.method.pooling.name)
-    for text in bypass_notes(poolings, registry, resolver.places):
+    for text in resolver.bypass_notes(dict.fromkeys(cell.method for cell in cells)):
         note(f"Note: {text}")
     limit = options.limit
     if limit is not None:

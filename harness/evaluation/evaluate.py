@@ -40,7 +40,7 @@ from harness.evaluation.fit_corpus import needs_dropout, vectors_of, with_dropou
 from harness.evaluation.run import RunContext, execute, fit_cell, require_coverage
 from harness.evaluation.select import MIN_COVERAGE, PlannedCell, planned_cells
 from harness.registry import Registry, load_registry
-from harness.resolve import Resolver, bypass_notes, is_encoder_name
+from harness.resolve import Resolver, is_encoder_name
 from harness.results.index import Results
 from harness.results.layout import OWN, own_or_committed, papers_of
 from harness.results.published_tables import load_tables
@@ -179,9 +179,7 @@ def resolved(model: str | Path | Method, places: Places) -> tuple[Method, Places
         )
     resolver = Resolver.from_options(places)
     method = resolver.method(model)
-    poolings = {method.encoder: (method.pooling.name,)}
-    bypasses = bypass_notes(poolings, resolver.registry, resolver.places)
-    for note in (*resolver.assumptions, *bypasses):
+    for note in (*resolver.assumptions, *resolver.bypass_notes([method])):
         warnings.warn(note, stacklevel=3)
     return method, resolver.places
 
