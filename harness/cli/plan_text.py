@@ -11,9 +11,25 @@ MOST_MISSING = 10  # assets that a plan names
 
 def plan_text(plan: Plan, width: int | None = None) -> str:
     """A plan for a terminal of `width` columns; None is any."""
-    lines = [_cells_in_words(plan)]
-    if plan.runnable > plan.measured:
-        lines.append(wrapped(_work_in_words(plan), width))
+    sentence = f"{plan.runnable:,} of {counted(plan.cells, 'cell')} can run here"
+    if plan.measured:
+        verb = "is" if plan.measured == 1 else "are"
+        sentence += f"; {plan.measured:,} {verb} already measured"
+    lines = [f"{sentence}."]
+    scores_left = plan.runnable - plan.measured
+    if scores_left > 0:
+        # As in `9,646 sentences to encode (about 40 s), then 1 fit and 1 score.`
+        steps = []
+        if plan.trainings:
+            steps.append(f"{counted(plan.trainings, 'encoder')} to train")
+        if plan.sentences:
+            time = "speed not known yet"
+            if plan.seconds is not None:
+                time = f"about {duration(plan.seconds)}"
+            steps.append(f"{counted(plan.sentences, 'sentence')} to encode ({time})")
+        fits = f"{counted(plan.fits, 'fit')} and " if plan.fits else ""
+        steps.append(f"{fits}{counted(scores_left, 'score')}")
+        lines.append(wrapped(f"{', then '.join(steps)}.", width))
     if not plan.missing:
         return "\n".join(lines)
     size = sized(sum(asset.bytes or 0 for asset in plan.missing.values()))
@@ -34,29 +50,3 @@ def plan_text(plan: Plan, width: int | None = None) -> str:
     if unnamed_count > 0:
         lines.append(f"and {unnamed_count} more: harness list assets")
     return "\n".join(lines)
-
-
-def _cells_in_words(plan: Plan) -> str:
-    """How many cells can run here, and how many are measured."""
-    sentence = f"{plan.runnable:,} of {counted(plan.cells, 'cell')} can run here"
-    if plan.measured:
-        verb = "is" if plan.measured == 1 else "are"
-        sentence += f"; {plan.measured:,} {verb} already measured"
-    return f"{sentence}."
-
-
-def _work_in_words(plan: Plan) -> str:
-    """As in `9,646 sentences to encode (about 40 s), then 1 fit and 1 score.`"""
-    time = "speed not known yet"
-    if plan.seconds is not None:
-        time = f"about {duration(plan.seconds)}"
-    counts = []
-    if plan.fits:
-        counts.append(counted(plan.fits, "fit"))
-    counts.append(counted(plan.runnable - plan.measured, "score"))
-    work = " and ".join(counts)
-    if plan.sentences:
-        work = f"{counted(plan.sentences, 'sentence')} to encode ({time}), then {work}"
-    if plan.trainings:
-        work = f"{counted(plan.trainings, 'encoder')} to train, then {work}"
-    return f"{work}."

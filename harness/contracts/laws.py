@@ -1,8 +1,8 @@
 """The laws of post-processors, poolings, encoders, metrics, tasks, corpora and methods.
 
 A law is a function over one registered thing. It raises an error where the thing breaks
-it, and its docstring says in one sentence what is wanted. A thing that breaks a law in
-REQUIRED would give wrong scores, and is refused; laws in ADVISED are only told.
+it, and its docstring says in one sentence what is wanted. A thing that breaks a law would
+give wrong scores, and is refused; the laws in ADVISED are only told.
 """
 
 from __future__ import annotations
