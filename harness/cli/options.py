@@ -31,7 +31,6 @@ from harness.plugins import plugin_of_file, plugins_in_use
 from harness.registry import Registry
 from harness.resolve import Resolver
 from harness.results.layout import (
-    COMMITTED,
     OWN,
     PAPERS,
     RUNS,
@@ -412,7 +411,7 @@ def note(text: str) -> None:
 
 def note_packaged(baseline: Path) -> None:
     """Note that packaged results are the baseline, where the current folder has none."""
-    if baseline.is_relative_to(COMMITTED) and not is_packaged(OWN):
+    if is_packaged(baseline) and not is_packaged(OWN):
         note(
             f"there are no {OWN} here: the baseline is what comes with the harness, {baseline}"
         )

@@ -62,8 +62,7 @@ def one_packaged_table(monkeypatch, tmp_path_factory):
     packaged = tmp_path_factory.mktemp("packaged")
     (packaged / "papers").mkdir()
     shutil.copy(PUBLISHED, packaged / "papers")
-    for module in ("results.layout", "cli.options"):
-        monkeypatch.setattr(f"harness.{module}.COMMITTED", packaged)
+    monkeypatch.setattr("harness.results.layout.COMMITTED", packaged)
     return packaged
 
 

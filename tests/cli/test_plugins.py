@@ -15,12 +15,7 @@ from harness.data.places import Places, packaged
 from harness.plugins import import_plugins, plugins_in_use
 from harness.registry import load_registry
 
-KINDS = ("method", "task", "encoder")
-MEASURED = {
-    "method": ("glove-mini.mean+mine@target", "mini-sts"),
-    "task": ("glove-mini.mean", "mine"),
-    "encoder": ("mine.native", "mini-sts"),
-}
+METHOD, TASK = "glove-mini.mean+mine@target", "mini-sts"
 
 
 def forget():
@@ -61,18 +56,25 @@ def record_of(folder):
 # One file
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("kind", "name", "method", "task"),
+    [
+        ("method", "mine", METHOD, TASK),
+        ("task", "mine", "glove-mini.mean", "mine"),
+        ("task", "pairs", "glove-mini.mean", "pairs"),  # the template imports Pairs
+        ("encoder", "mine", "mine.native", TASK),
+    ],
+)
 def test_what_new_writes_runs_at_once_and_its_records_name_it(
-    call, new_plugin_file, tmp_path, kind
+    call, new_plugin_file, tmp_path, kind, name, method, task
 ):
-    file = new_plugin_file(kind)
-    method, task = MEASURED[kind]
+    file = new_plugin_file(kind, name)
     done = call("run", "--plugin", str(file), "-m", method, "-t", task)
     assert done.status == 0, done.err
     record = record_of(tmp_path / "runs")
     [plugin] = plugins_in_use([file])
-    assert record["digests"]["plugin mine"] == plugin.sha256
-    assert record["facts"]["plugins"] == {"mine": ""}
+    assert record["digests"][f"plugin {name}"] == plugin.sha256
+    assert record["facts"]["plugins"] == {name: ""}
     assert str(tmp_path) not in json.dumps(record)
 
 
@@ -90,14 +92,6 @@ def test_a_file_that_is_there_or_a_name_that_is_none_is_not_written(
         assert answer.status == 2
         assert words in answer.complaint
     assert file.read_text() == before
-
-
-def test_a_name_of_what_a_template_imports_gives_a_file_that_runs(
-    call, new_plugin_file
-):
-    file = new_plugin_file("task", "pairs")
-    done = call(f"run --plugin {file} -m glove-mini.mean -t pairs")
-    assert done.status == 0, done.err
 
 
 # A distribution
@@ -164,33 +158,33 @@ def test_a_broken_distribution_is_named_in_one_line(
 def test_what_only_reads_results_imports_none(
     call, new_plugin_file, monkeypatch, tmp_path, installed, few_packaged_results
 ):
-    file, (method, task) = new_plugin_file("method"), MEASURED["method"]
-    assert call(f"run --plugin {file} -m {method} -t {task}").status == 0
+    file = new_plugin_file("method")
+    assert call(f"run --plugin {file} -m {METHOD} -t {TASK}").status == 0
     forget()
     tell = "from pathlib import Path\nPath('imported').touch()\n"
     for source in (file, installed / "methods.py"):
         source.write_text(source.read_text() + tell)
     monkeypatch.setenv("HARNESS_PLUGINS", str(file))
-    assert "mine (not loaded)" in call("table --results runs -m", method).out
-    assert call("table", "-m", method, "-t", "mini-sts").status == 0
+    assert "mine (not loaded)" in call("table --results runs -m", METHOD).out
+    assert call("table", "-m", METHOD, "-t", "mini-sts").status == 0
     assert call("report --results runs").status == 0
     assert "By plug-ins, which do not come with the harness: mine" in (
         tmp_path / "runs/LEADERBOARD.md"
     ).read_text(encoding="utf-8")
-    checked = call("check --results runs -m", method)
+    checked = call("check --results runs -m", METHOD)
     assert "plug-in mine has changed" in checked.out
     assert not (tmp_path / "imported").exists()
-    assert call(f"table --results runs --plugin {file} -m", method).status == 0
+    assert call(f"table --results runs --plugin {file} -m", METHOD).status == 0
     assert (tmp_path / "imported").exists()
 
 
 def test_a_cell_is_measured_again_after_its_plug_in_has_changed(
     call, new_plugin_file, tmp_path
 ):
-    file, (method, task) = new_plugin_file("method"), MEASURED["method"]
+    file = new_plugin_file("method")
     digests = []
     for _ in range(2):
-        assert call(f"run --plugin {file} -m {method} -t {task}").status == 0
+        assert call(f"run --plugin {file} -m {METHOD} -t {TASK}").status == 0
         digests.append(record_of(tmp_path / "runs")["digests"])
         forget()
         file.write_text(file.read_text() + "\n# changed\n")
