@@ -30,6 +30,7 @@ from harness.encoders.checkpoint import MODULES_FILE
 from harness.evaluation.search import Explainer
 from harness.evaluation.variants import VariantScores
 from harness.evaluation.verification import check_numbers, explained
+from harness.registry import Registry
 from harness.report.card_check import (
     models_page,
     verification_facts,
@@ -135,14 +136,16 @@ class _OpenedModel:
     Attributes:
         method: The method that its own modules define.
         key: The key of its encodings, which a digest of its files is part of.
-        resolver: Knows the tasks, and where files are.
+        registry: The tasks.
+        loader: Reads their texts, once for the digests and the scores.
         numbers: Its numbers.
         unchecked: Its verification before any number is checked.
     """
 
     method: Method
     key: str
-    resolver: Resolver
+    registry: Registry
+    loader: TaskLoader
     numbers: Sequence[CardNumber]
     unchecked: Verification
 
@@ -171,13 +174,11 @@ class _OpenedModel:
             most_encodings: How many encodings of a task such a search may make; None is
                 no bound.
         """
-        registry = self.resolver.registry
-        loader = TaskLoader(self.resolver.places, registry.corpora)
         with Bar(sys.stderr) as bar:
-            model = VariantScores(self.method, loader, bar)
-            numbers = tuple(check_numbers(model, self.numbers, registry))
+            model = VariantScores(self.method, self.loader, bar)
+            numbers = tuple(check_numbers(model, self.numbers, self.registry))
             if search:
-                explainer = Explainer(model, registry, most_encodings, opt.note)
+                explainer = Explainer(model, self.registry, most_encodings, opt.note)
                 numbers = explained(numbers, explainer)
         judged_tasks = {number.number.task for number in numbers if number.verdict}
         data = {
@@ -213,7 +214,8 @@ def _open(name: str, resolver: Resolver, card_files: Sequence[Path]) -> _OpenedM
     return _OpenedModel(
         method=method,
         key=identity.key,
-        resolver=resolver,
+        registry=resolver.registry,
+        loader=loader,
         numbers=numbers,
         unchecked=Verification(
             model=name,

@@ -65,9 +65,8 @@ def read_typed(
         key = position.strip("`").removeprefix("$").removeprefix(".")
         place = f"{path.name}: {key}" if key else path.name
         row = re.match(r"(\w*)\[(\d+)\]\.?(.*)", key)
-        if (
-            row is not None
-        ):  # a row of a list: `rows[3].score`, or `[3].score` in a list
+        # A row of a list is `rows[3].score`, or `[3].score` where the file is a list.
+        if row is not None:
             name, number, key = row[1], int(row[2]), row[3]
             rows = table[name] if name else table
             place = _place_of_row(

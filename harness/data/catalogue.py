@@ -74,9 +74,9 @@ class Download:
         """The address that is asked: on the hub that HF_ENDPOINT names."""
         from huggingface_hub.constants import ENDPOINT
 
-        return (
-            ENDPOINT + self.at[len(HUB) :] if self.at.startswith(f"{HUB}/") else self.at
-        )
+        if self.at.startswith(f"{HUB}/"):
+            return ENDPOINT + self.at.removeprefix(HUB)
+        return self.at
 
     @property
     def most_bytes(self) -> int:

@@ -116,8 +116,8 @@ def download_file(download: Download, folder: Path, *, exact: bool) -> Path:
     with file.open("rb") as content:
         beginning = content.read(512).lstrip().lower()
     if not beginning or beginning.startswith(PAGE_STARTS):
-        found = "a web page" if beginning else "0 bytes"
-        raise DataError(f"{url}: wanted a file, found {found}")
+        content_in_words = "a web page" if beginning else "0 bytes"
+        raise DataError(f"{url}: wanted a file, found {content_in_words}")
     return file
 
 

@@ -173,7 +173,9 @@ class Fetcher:
         missing = (AssetMissing,) if partly else ()
         # Tasks share readers: each split of a reader is read once.
         tasks = [task for task in self.tasks if task.asset == asset.name]
-        reads = {(task.load, split) for task in tasks for split in task.splits}
+        reads = dict.fromkeys(
+            (task.load, split) for task in tasks for split in task.splits
+        )
         pair_count = sentence_count = 0
         for load, split in reads:
             with suppress(*missing):

@@ -133,9 +133,9 @@ class Places:
         Raises AssetMissing with the command that gets it.
         """
         asset = asset_named(name)
-        found = self._find(asset)
-        if found is not None:
-            return found[0]
+        folder_and_place = self._find(asset)
+        if folder_and_place is not None:
+            return folder_and_place[0]
         description = asset.what
         if asset.download_size:
             description += f", about {sized(asset.download_size)}"
@@ -151,8 +151,8 @@ class Places:
 
     def data(self, asset: Asset) -> Path | None:
         """The file or folder of an asset: the first of its places that exists; None without one."""
-        found = self._find(asset)
-        return None if found is None else found[1]
+        folder_and_place = self._find(asset)
+        return None if folder_and_place is None else folder_and_place[1]
 
     def has_data(self, asset: str) -> bool:
         """Whether the asset is on this machine."""

@@ -97,9 +97,9 @@ class Resampler:
         if not missing:
             return ""
         tasks = [task for task, _ in contrast.scores]
-        found = ", ".join(f"{method}: {side}" for method, side in by_method.items())
+        scores = ", ".join(f"{method}: {side}" for method, side in by_method.items())
         return (
-            f"{', '.join(tasks)}: wanted a score of each method, found {found}; "
+            f"{', '.join(tasks)}: wanted a score of each method, found {scores}; "
             f"{measuring_command(missing, tasks, folder)}"
         )
 

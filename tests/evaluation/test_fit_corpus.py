@@ -222,7 +222,7 @@ def test_a_draw_takes_sentences_once_and_in_their_order(count, part, seed):
 
 
 def test_each_occurrence_of_a_sentence_is_encoded_with_dropout_of_its_own(tmp_path):
-    """What is scored has none, nor has what the cache keeps."""
+    """Dropout is on in the fit alone: scored and cached encodings are without it."""
     config, dropped = NoisyConfig(), Dropped()
     one, other = outcomes_of_run(
         tmp_path, fitted("target", dropped, config=config, seeds=2)

@@ -51,6 +51,8 @@ def words_of(name):
         ),
         ("mteb.1/bge-base-en-v1-5/sts-b", ["confirmed by mteb.cards/bge-base-en-v1-5"]),
         ("simcse.t5/simcse-roberta-base-unsup/sts12", []),
+        # E5's card has a prompt that mteb's run has not: two protocols.
+        ("mteb.cards/e5-large-v2/sts12", []),
     ],
 )
 def test_a_number_has_the_standing_that_its_sources_give_it(name, words):
@@ -103,6 +105,18 @@ def test_three_figures_name_the_model_and_its_copies():
     assert lines[0] == "Ambiguous: rows of several models have these numbers."
     assert lines[1] == "3 of 3: all-MiniLM-L6-v2 (minilm.mean), mteb.0-0-2/minilm"
     assert any("mteb.1/slx-v0-1" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("mine", "line"),
+    [
+        # A task that is not here, and an average.
+        ("sts17=87.08,sts12=78.69", "2 of 2: F2LLM-v2-80M (mteb 2.6.7)"),
+        ("avg=74.89,sts12=70.97", "2 of 2: SBERT-NLI-base"),
+    ],
+)
+def test_any_columns_of_a_row_name_its_owner(mine, line):
+    assert owners_in_words(*owners(mine))[0].startswith(line)
 
 
 def test_figures_of_no_row_have_no_owner():
