@@ -7,6 +7,7 @@ from committed import FOLDER
 
 from harness.core.errors import DataError, UsageError
 from harness.report.standings import owners_in_words, standing_in_words
+from harness.results.numbers import published_rows
 from harness.results.owners import owners_of, read_figures
 from harness.results.standings import StandingKind, work_of
 
@@ -90,6 +91,16 @@ def test_a_standing_is_between_numbers_of_one_metric_and_the_same_tasks():
 def test_numbers_over_several_runs_have_no_standing():
     for name in STANDINGS:
         assert NUMBERS[name].is_of_one_run
+
+
+def test_numbers_of_tasks_that_are_not_here_stay_apart_in_their_row():
+    kept = [
+        number.id
+        for row in published_rows(NUMBERS.values())
+        for number in row.numbers.values()
+    ]
+    without_task = {number.id for number in NUMBERS.values() if not number.tasks}
+    assert without_task <= set(kept)
 
 
 # Whose numbers
