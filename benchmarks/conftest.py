@@ -20,7 +20,7 @@ from fixtures import *  # noqa: F403 - shared with the tests
 
 from harness import Places
 from harness.core.environment import environment
-from harness.core.json_text import write_json
+from harness.core.files import write_json
 from harness.registry import load_registry
 from harness.report.speed import result_file
 

@@ -184,7 +184,7 @@ def measure(
     file: Path, content: dict[str, Any], steps: Mapping[str, Callable[[], Any]]
 ) -> None:
     """Run steps, and write what each gave, or its error, into the file with the content."""
-    from harness.core.json_text import write_json
+    from harness.core.files import write_json
 
     content["steps"] = {}
     for name, step in steps.items():

@@ -18,7 +18,7 @@ from typing import Any
 
 from harness.cli.train import recipe_from, run_training
 from harness.core.errors import DataError
-from harness.core.json_text import parse_json, write_json
+from harness.core.files import parse_json, write_json
 from harness.data.places import Places
 from harness.results.questions import (
     Search,

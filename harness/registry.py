@@ -20,10 +20,10 @@ from fnmatch import fnmatchcase
 from functools import cache
 from typing import Any, TypeVar
 
+from harness.core.environment import IS_WHEEL
 from harness.core.errors import HarnessError, UsageError
 from harness.core.hardware import FLOAT32, Hardware, precision_of
 from harness.core.interfaces import EncoderConfig, Pooling, PostProcessor
-from harness.core.layout import IS_WHEEL
 from harness.core.provenance import PLUGINS, Plugin
 from harness.core.types import (
     LONGEST_ID,

@@ -23,9 +23,8 @@ from pathlib import Path
 from typing import Any
 
 from harness.core.errors import DataError, HarnessError, UsageError
-from harness.core.files import write_atomically
+from harness.core.files import parse_json, write_atomically
 from harness.core.interfaces import Hub
-from harness.core.json_text import parse_json
 from harness.core.toml import READING_ERRORS, read_typed
 from harness.encoders.native import NativeConfig
 from harness.registry import Registry, load_registry

@@ -44,7 +44,7 @@ from torch import nn
 
 from harness.cli.train import dev_pairs, open_training, recipe_from, start_folder
 from harness.core.errors import HarnessError, UsageError
-from harness.core.json_text import write_json
+from harness.core.files import write_json
 from harness.core.pairs import Pairs
 from harness.core.types import Task
 from harness.data.places import Places

@@ -25,9 +25,9 @@ from time import perf_counter
 from harness.core.digests import digest_of
 from harness.core.environment import commit
 from harness.core.errors import HarnessError
+from harness.core.files import write_json
 from harness.core.hardware import base_name
 from harness.core.interfaces import VectorFile
-from harness.core.json_text import write_json
 from harness.data.places import Places, assets_of, packaged
 from harness.evaluation.select import PlannedCell, profile
 from harness.registry import Registry, load_registry

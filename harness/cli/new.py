@@ -17,9 +17,9 @@ import typer
 
 import harness
 from harness.cli.options import say
+from harness.core.environment import TEMPLATE_FOLDER
 from harness.core.errors import UsageError
 from harness.core.files import write_atomically
-from harness.core.layout import TEMPLATE_FOLDER
 from harness.registry import look_up
 
 TEMPLATES = {path.stem: path for path in TEMPLATE_FOLDER.glob("*.py")}

@@ -21,8 +21,7 @@ import typer
 from harness.cli import options as opt
 from harness.core.digests import digest_of
 from harness.core.errors import AssetMissing, HarnessError, UsageError
-from harness.core.files import file_name, make_folder, write_atomically
-from harness.core.json_text import parse_json
+from harness.core.files import file_name, make_folder, parse_json, write_atomically
 from harness.core.progress import Bar
 from harness.core.types import Method
 from harness.data.tasks.loader import TaskLoader

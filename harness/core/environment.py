@@ -1,4 +1,7 @@
-"""The environment of a result: commit, packages, interpreter, processor and threads."""
+"""Where the harness is installed, and the environment of a result.
+
+The environment is the commit, the packages, the interpreter, the processor and threads.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,22 @@ from pathlib import Path
 from typing import Any
 
 from harness.core.errors import UsageError
-from harness.core.layout import BASELINES, HARNESS, INSTALLATION, IS_WHEEL
+
+# A wheel holds the folder `baselines` as the package `harness.baselines`, the folder
+# `results` without its generated pages as `harness/data/committed`, and the templates of
+# plug-ins as `harness/templates`.
+HARNESS = Path(__file__).resolve().parents[1]
+IS_WHEEL = (HARNESS / "baselines").is_dir()
+
+# INSTALLATION holds all code, TEMPLATE_FOLDER the plug-ins that `harness new` copies.
+if IS_WHEEL:
+    INSTALLATION = HARNESS
+    TEMPLATE_FOLDER = HARNESS / "templates"
+else:
+    INSTALLATION = HARNESS.parent
+    TEMPLATE_FOLDER = HARNESS.parent / "examples" / "plugins" / "templates"
+
+BASELINES = INSTALLATION / "baselines"
 
 # The libraries that a score may depend on.
 PACKAGES = ("torch", "transformers", "tokenizers", "numpy", "scipy", "safetensors")

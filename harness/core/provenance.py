@@ -17,7 +17,7 @@ from types import FunctionType, MethodType
 from uuid import uuid4
 
 from harness.core.digests import digest_of, sha256_of
-from harness.core.layout import BASELINES, HARNESS
+from harness.core.environment import BASELINES, HARNESS
 
 # The harness's own code
 

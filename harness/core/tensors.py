@@ -16,8 +16,7 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
-from harness.core.files import write_atomically
-from harness.core.json_text import parse_json
+from harness.core.files import parse_json, write_atomically
 
 # NumPy's types by the names that safetensors has for them.
 DTYPES = {

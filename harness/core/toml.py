@@ -19,7 +19,7 @@ from typing import Any, NoReturn, TypeVar, get_args, get_origin, get_type_hints
 import msgspec
 
 from harness.core.errors import DataError
-from harness.core.json_text import parse_json
+from harness.core.files import parse_json
 
 Typed = TypeVar("Typed")
 

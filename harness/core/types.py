@@ -7,18 +7,17 @@ maximum length, a pooling, post-processors with their arguments, and the fit cor
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
 from string import Formatter
 from typing import Any, Literal, Self, get_args
 
+from harness.core.digests import NOT_IN_IDENTITY, identity_text
 from harness.core.errors import DataError, UsageError
-from harness.core.identity import NOT_IN_IDENTITY, identity_text
 from harness.core.interfaces import EncoderConfig, Pooling, PostProcessor, Trained
 from harness.core.pairs import Pairs
-from harness.core.scores import ScorePath
 
 METHOD_GRAMMAR = (
     "encoder[:max-length].pooling[:argument](+post[:argument])*(@fit-corpus)"
@@ -80,6 +79,35 @@ def is_transductive(method: str) -> bool:
 # the mean weighted by their numbers of pairs.
 Aggregation = Literal["all", "mean", "wmean"]
 AGGREGATIONS: tuple[Aggregation, ...] = get_args(Aggregation)
+
+# The keys that lead to a score. `("spearman", "all")` is Spearman's correlation over all
+# pairs, `("spearman", "groups", "MSRpar")` the correlation in a subset, `("auc",)` a
+# score without aggregations.
+ScorePath = tuple[str, ...]
+
+# Numbers, None for an undefined score, and further trees.
+ScoreTree = Mapping[str, Any]
+
+
+def score_at(scores: ScoreTree, path: ScorePath) -> float | None:
+    """The score at a path; None where the path does not lead to a number."""
+    value: Any = scores
+    for key in path:
+        if not isinstance(value, dict):
+            return None
+        value = value.get(key)
+    return value if isinstance(value, int | float) else None
+
+
+def score_paths(scores: ScoreTree, root: ScorePath = ()) -> Iterator[ScorePath]:
+    """The path of every score, in the order of the tree; `root` is the path of the tree."""
+    for key, value in scores.items():
+        path = (*root, key)
+        if isinstance(value, Mapping):
+            yield from score_paths(value, path)
+        else:
+            yield path
+
 
 # The sections of the leaderboard after the seven STS tasks of the papers.
 Section = Literal["other", "transfer", "embedded"]

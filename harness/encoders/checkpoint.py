@@ -15,8 +15,7 @@ from typing import Any
 
 from harness.core.digests import digest_of, sha256_of
 from harness.core.errors import AssetMissing, DataError, UsageError
-from harness.core.files import require_no_pointer
-from harness.core.json_text import parse_json
+from harness.core.files import parse_json, require_no_pointer
 
 CONFIG_FILE = "config.json"
 SAFETENSORS = "model.safetensors"

@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, ClassVar, TypeVar
 
+from harness.core.digests import NOT_IN_IDENTITY
 from harness.core.errors import UsageError
 from harness.core.hardware import FLOAT32, Hardware
-from harness.core.identity import NOT_IN_IDENTITY
 from harness.core.interfaces import Encoding
 
 # A sentence that shows how a tokenizer treats case, accents, a clitic, digits, currency,

@@ -15,9 +15,8 @@ from pathlib import Path
 import numpy as np
 
 from harness.core.arrays import Float32, Int64
-from harness.core.digests import digest_of, sha256_of
+from harness.core.digests import digest_of, identity_text, sha256_of
 from harness.core.errors import DataError, UsageError
-from harness.core.identity import identity_text
 from harness.core.interfaces import Identity, PostProcessor, Source, VectorFile
 from harness.data.tasks.readers import CORRECT_ADVICE, advising, lines
 from harness.encoders.checkpoint import require_weights

@@ -28,8 +28,8 @@ from harness.core.arrays import Float32, Int
 from harness.core.digests import sentence_key
 from harness.core.environment import packages
 from harness.core.errors import HarnessError, UsageError
+from harness.core.files import parse_json
 from harness.core.interfaces import Encoding
-from harness.core.json_text import parse_json
 from harness.core.tensors import TensorFile, write_tensors
 
 KEYS_TENSOR = "keys"  # the keys of the sentences

@@ -15,9 +15,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from harness.core.arrays import Float32
-from harness.core.digests import digest_of
+from harness.core.digests import NOT_IN_IDENTITY, digest_of
 from harness.core.errors import ScoreError
-from harness.core.identity import NOT_IN_IDENTITY
 from harness.core.interfaces import Identity, LocalFiles, Source, native_encoding
 from harness.encoders.config import GOLDEN_SENTENCE, BaseConfig, FunctionEncoder
 

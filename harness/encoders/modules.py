@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.core.errors import DataError, UsageError
-from harness.core.json_text import parse_json
+from harness.core.files import parse_json
 from harness.encoders.architectures import own_pooling_is
 from harness.encoders.checkpoint import (
     CONFIG_FILE,

@@ -14,8 +14,7 @@ from pathlib import Path
 import numpy as np
 from safetensors import SafetensorError, safe_open
 
-from harness.core.digests import digest_of
-from harness.core.identity import NOT_IN_IDENTITY
+from harness.core.digests import NOT_IN_IDENTITY, digest_of
 from harness.core.interfaces import Encoding, Hub, Identity, LocalFiles, Source
 from harness.encoders.checkpoint import (
     CONFIG_FILE,

@@ -12,10 +12,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NoReturn
 
-from harness.core.digests import digest_of
+from harness.core.digests import NOT_IN_IDENTITY, digest_of, identity_text
 from harness.core.errors import DataError, UsageError
 from harness.core.hardware import Hardware, base_name, in_precision
-from harness.core.identity import NOT_IN_IDENTITY, identity_text
 from harness.core.interfaces import Identity, Trained
 from harness.encoders.checkpoint import TRAINING_FILE, read_settings
 from harness.encoders.config import BaseConfig

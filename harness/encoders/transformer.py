@@ -16,10 +16,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from harness.core.digests import digest_of
+from harness.core.digests import NOT_IN_IDENTITY, digest_of
 from harness.core.errors import DataError, ScoreError, UsageError
 from harness.core.hardware import FLOAT32, Hardware, in_precision, precision_of
-from harness.core.identity import NOT_IN_IDENTITY
 from harness.core.interfaces import (
     Encoding,
     Hub,

@@ -29,7 +29,7 @@ from harness.core.errors import ScoreError
 from harness.core.metrics import TIE_DIGITS
 from harness.core.metrics.edit_distance import token_distances
 from harness.core.pairs import Pairs
-from harness.core.scores import ScorePath
+from harness.core.types import ScorePath
 
 ResampledMetric = Literal["spearman", "pearson", "accuracy", "auc"]
 

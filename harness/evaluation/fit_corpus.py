@@ -20,9 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from harness.core.digests import text_digest
+from harness.core.digests import identity_digest, text_digest
 from harness.core.errors import DataError, UsageError, is_interruption
-from harness.core.identity import identity_digest
 from harness.core.interfaces import Pooling
 from harness.core.provenance import code_of
 from harness.core.tensors import TensorFile, write_tensors

@@ -15,15 +15,14 @@ from typing import Any
 
 from harness.core.errors import HarnessError
 from harness.core.hardware import FLOAT32, HALVES
-from harness.core.metrics.similarity import (
+from harness.core.metrics.correlation import (
     CORRELATIONS,
     COSINE,
     SIMILARITIES,
     score_name,
 )
-from harness.core.scores import score_at
 from harness.core.terminal import duration
-from harness.core.types import AGGREGATIONS, Task
+from harness.core.types import AGGREGATIONS, Task, score_at
 from harness.encoders.native import NativeConfig
 from harness.evaluation.variants import AS_IT_IS, Reading, Variant, VariantScores
 from harness.registry import Registry

@@ -31,8 +31,7 @@ from transformers.utils import logging as transformers_logging
 from harness.core.errors import UsageError
 from harness.core.interfaces import Hub, Pooling, Transform
 from harness.core.metrics import metric_of
-from harness.core.scores import score_at
-from harness.core.types import Method, Record, Task
+from harness.core.types import Method, Record, Task, score_at
 from harness.data.places import Places
 from harness.encoders.kernels.loading import opening
 from harness.encoders.module_writer import dense, pooling_modules

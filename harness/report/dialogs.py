@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from harness.core.scores import score_at
-from harness.core.types import Record
+from harness.core.types import Record, score_at
 from harness.report.bibtex import HARNESS_KEY, bib_keys, bibtex, keys_of
 from harness.report.diagnosis import neighbours_in_words
 from harness.report.next_steps import needs_of, sources_of_records

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from harness.core.hardware import base_name
 from harness.core.interfaces import Hub, Trained
-from harness.core.metrics.similarity import CORRELATION_SCORES
+from harness.core.metrics.correlation import CORRELATION_SCORES
 from harness.data.places import Places, asset_named, assets_of
 from harness.registry import Registry
 from harness.results.index import Results, encoder_of_method

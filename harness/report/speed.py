@@ -14,7 +14,7 @@ from statistics import median
 from typing import Any
 
 from harness.core.errors import DataError
-from harness.core.json_text import parse_json
+from harness.core.files import parse_json
 from harness.core.toml import read_rows, read_typed
 from harness.report.render import rendered
 from harness.results.index import NOT_MEASURED

@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.core.errors import DataError
-from harness.core.files import require_no_pointer
-from harness.core.json_text import parse_json
+from harness.core.files import parse_json, require_no_pointer
 from harness.results.mteb_files import scores_of_subsets
 
 CARD_FILE = "README.md"

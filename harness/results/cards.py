@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from harness.core.errors import AssetMissing, DataError, UsageError
-from harness.core.metrics.similarity import (
+from harness.core.metrics.correlation import (
     CORRELATION_SCORES,
     CORRELATIONS,
     COSINE,

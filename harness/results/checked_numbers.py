@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from harness.core.errors import AssetMissing
-from harness.core.metrics.similarity import COSINE, SIMILARITIES, score_name
-from harness.core.scores import score_at
+from harness.core.metrics.correlation import COSINE, SIMILARITIES, score_name
+from harness.core.types import score_at
 from harness.results.cards import BEST_SIMILARITY, CardNumber
 from harness.results.verdict import CellState, Measured, Published, Verdict, verdict
 

@@ -12,9 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.core.scores import ScorePath
 from harness.core.toml import read_typed
-from harness.core.types import AGGREGATIONS
+from harness.core.types import AGGREGATIONS, ScorePath
 from harness.registry import Registry
 from harness.results.index import Results, SeedScores
 from harness.results.layout import CONFORMANCE, QUESTIONS, REFERENCES

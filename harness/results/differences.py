@@ -18,9 +18,9 @@ from itertools import pairwise, product
 from pathlib import Path
 from statistics import NormalDist
 
-from harness.core.json_text import write_json
-from harness.core.scores import ScorePath
+from harness.core.files import write_json
 from harness.core.toml import read_typed
+from harness.core.types import ScorePath
 from harness.registry import Registry
 from harness.results.index import (
     NOT_MEASURED,

@@ -18,7 +18,7 @@ from operator import attrgetter
 from statistics import fmean
 from typing import NamedTuple
 
-from harness.core.metrics.similarity import CORRELATION_SCORES, CORRELATIONS
+from harness.core.metrics.correlation import CORRELATION_SCORES, CORRELATIONS
 from harness.core.types import AGGREGATIONS, Task
 from harness.registry import Registry
 from harness.results.index import Results

@@ -13,8 +13,7 @@ from statistics import fmean
 from typing import NamedTuple
 
 from harness.core.metrics import metrics
-from harness.core.scores import ScorePath, ScoreTree, score_at
-from harness.core.types import Record
+from harness.core.types import Record, ScorePath, ScoreTree, score_at
 from harness.results.records import encode
 from harness.results.store import Store
 from harness.results.verdict import CellState

@@ -10,8 +10,8 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
+from harness.core.environment import HARNESS, IS_WHEEL
 from harness.core.errors import UsageError
-from harness.core.layout import HARNESS, IS_WHEEL
 
 # The results that come with the harness. Those of an installed package are only read.
 COMMITTED = HARNESS / "data" / "committed" if IS_WHEEL else HARNESS.parent / "results"

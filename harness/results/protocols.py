@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from harness.core.metrics.similarity import (
+from harness.core.metrics.correlation import (
     CORRELATION_SCORES,
     COSINE,
     SIMILARITIES,

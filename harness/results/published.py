@@ -16,10 +16,9 @@ from functools import cache, cached_property
 from pathlib import Path
 
 from harness.core.errors import DataError
-from harness.core.metrics.similarity import CORRELATION_SCORES, COSINE
-from harness.core.scores import ScorePath
+from harness.core.metrics.correlation import CORRELATION_SCORES, COSINE
 from harness.core.toml import read_rows
-from harness.core.types import AGGREGATIONS, Aggregation
+from harness.core.types import AGGREGATIONS, Aggregation, ScorePath
 from harness.registry import Registry, load_registry
 from harness.results.index import CellName
 from harness.results.protocols import UNKNOWN, Protocol, common_choice

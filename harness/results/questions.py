@@ -12,8 +12,8 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from harness.core.scores import ScorePath
 from harness.core.toml import read_typed
+from harness.core.types import ScorePath
 from harness.registry import look_up
 from harness.results.index import Results, Value
 from harness.results.layout import measured_for

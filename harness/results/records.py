@@ -18,7 +18,7 @@ import msgspec
 
 from harness.core.errors import DataError, first_line
 from harness.core.files import file_name
-from harness.core.metrics.similarity import OTHER_SCORES
+from harness.core.metrics.correlation import OTHER_SCORES
 from harness.core.types import Record
 
 SCHEMA = 2

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from harness.core.errors import HarnessError
-from harness.core.scores import ScorePath, score_at
-from harness.core.types import Method, MethodId, Record
+from harness.core.types import Method, MethodId, Record, ScorePath, score_at
 from harness.data.tasks.loader import TARGETS
 from harness.data.tasks.readers import OTHER_DATA, release_of
 from harness.registry import Registry

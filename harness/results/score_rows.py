@@ -11,8 +11,14 @@ from typing import Any
 
 from harness.core.environment import extra
 from harness.core.provenance import PLUGINS
-from harness.core.scores import ScorePath, score_at, score_paths
-from harness.core.types import MethodId, Record, is_transductive
+from harness.core.types import (
+    MethodId,
+    Record,
+    ScorePath,
+    is_transductive,
+    score_at,
+    score_paths,
+)
 from harness.data.tasks.readers import release_of
 from harness.registry import Registry
 from harness.results.folder import ResultsFolder

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from harness.core.scores import ScorePath
+from harness.core.types import ScorePath
 from harness.results.index import Results, Value, average
 
 # In the order of the columns of the papers (SBERT, SimCSE).

@@ -17,7 +17,7 @@ from committed import committed_records
 from baselines.natsv import Natsv
 from baselines.whitening import Whitening
 from harness.core import provenance
-from harness.core.identity import NOT_IN_IDENTITY, identity_text
+from harness.core.digests import NOT_IN_IDENTITY, identity_text
 from harness.core.types import Method
 from harness.registry import load_registry
 from harness.transforms.pooling import MEAN

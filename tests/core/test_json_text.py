@@ -5,7 +5,7 @@ from decimal import Decimal
 
 import pytest
 
-from harness.core.json_text import parse_json, write_json
+from harness.core.files import parse_json, write_json
 
 CONTENT = {"scores": {"a": 70.25, "b": [1, 2]}, "method": "é", "none": None}
 

@@ -20,14 +20,15 @@ from sklearn.metrics.pairwise import (
 from harness.contracts.samples import rows
 from harness.core.errors import ScoreError
 from harness.core.metrics import PairRows, cosine, geometry, score
-from harness.core.metrics.correlation import METRIC, of_other_similarities
-from harness.core.metrics.geometry import alignment_uniformity
-from harness.core.metrics.similarity import (
+from harness.core.metrics.correlation import (
     CORRELATION_SCORES,
+    METRIC,
     OTHER_SCORES,
     PAIRS_AT_A_TIME,
+    of_other_similarities,
     score_name,
 )
+from harness.core.metrics.geometry import alignment_uniformity
 from harness.core.pairs import Pairs
 from harness.core.types import AGGREGATIONS, Task
 from harness.report.sentences import AGGREGATION_WORDS

@@ -6,7 +6,7 @@ import shutil
 import pytest
 from fakes import made_record, results_of
 
-from harness.core.identity import identity_text
+from harness.core.digests import identity_text
 from harness.core.pairs import pairs_digest
 from harness.data.tasks.loader import limited
 from harness.data.tasks.readers import OTHER_DATA, release_of, releases

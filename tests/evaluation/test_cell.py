@@ -12,7 +12,7 @@ from baselines.whitening import Whitening
 from harness.contracts.samples import rows
 from harness.core.errors import ScoreError, UsageError
 from harness.core.pairs import Pairs
-from harness.core.scores import score_at, score_paths
+from harness.core.types import score_at, score_paths
 from harness.evaluation.cell import fit, measure
 
 

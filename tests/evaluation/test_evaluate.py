@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from harness.core.errors import ScoreError
 from harness.core.metrics import cosine, score
-from harness.core.scores import score_at, score_paths
-from harness.core.types import Method
+from harness.core.types import Method, score_at, score_paths
 from harness.evaluation.evaluate import Embedder, fit_method
 from harness.evaluation.run import RunContext, execute
 from harness.evaluation.select import PlannedCell

@@ -26,9 +26,8 @@ from baselines.sn import SN
 from baselines.whitening import Whitening
 from harness.core.errors import UsageError
 from harness.core.interfaces import Encoding
-from harness.core.scores import score_at, score_paths
 from harness.core.tensors import TensorFile
-from harness.core.types import Corpus, Method
+from harness.core.types import Corpus, Method, score_at, score_paths
 from harness.data.tasks.loader import FitCorpus
 from harness.evaluation.embeddings import SHARD, dropout_batch
 from harness.evaluation.evaluate import fit_method

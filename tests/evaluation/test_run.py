@@ -27,7 +27,7 @@ from threadpoolctl import ThreadpoolController
 from baselines.natsv import Natsv
 from harness.core.environment import packages
 from harness.core.errors import DataError
-from harness.core.metrics.similarity import CORRELATION_SCORES
+from harness.core.metrics.correlation import CORRELATION_SCORES
 from harness.core.types import Corpus, Method
 from harness.data.places import Places
 from harness.data.tasks.loader import TaskLoader

@@ -15,9 +15,9 @@ from mteb.results.task_result import TaskError, TaskResult
 
 from harness.core.errors import UsageError
 from harness.core.metrics import cosine, tie_rounded
-from harness.core.metrics.similarity import OTHER_SCORES
+from harness.core.metrics.correlation import OTHER_SCORES
 from harness.core.provenance import with_code
-from harness.core.scores import score_at
+from harness.core.types import score_at
 from harness.data.places import Places
 from harness.data.tasks.loader import TaskLoader
 from harness.evaluation.evaluate import fit_method

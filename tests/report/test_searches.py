@@ -8,7 +8,7 @@ import tiny_models
 from refusals import REFUSALS
 from search import main, trial_of, write_trials
 
-from harness.core.json_text import parse_json
+from harness.core.files import parse_json
 from harness.report.claims import search_table
 from harness.report.table import markdown
 from harness.results.questions import read_search, read_searches

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from harness.cli.check import report_in_words
 from harness.core.errors import DataError, UsageError
-from harness.core.metrics.similarity import OTHER_SCORES
+from harness.core.metrics.correlation import OTHER_SCORES
 from harness.core.tensors import write_tensors
 from harness.data.places import Places
 from harness.encoders.transformer import TransformerConfig

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from harness.core.errors import DataError
-from harness.core.json_text import write_json
+from harness.core.files import write_json
 from harness.report.speed import gpu_rows, read_benchmarks, read_gpus, speed_page
 from harness.results.index import NOT_MEASURED
 

@@ -21,8 +21,7 @@ import numpy as np
 from harness.core.arrays import Float, Float64, Int, read_only, read_only_view
 from harness.core.errors import HarnessError, ScoreError, UsageError
 from harness.core.pairs import Pairs
-from harness.core.scores import ScorePath, score_at, score_paths
-from harness.core.types import Task
+from harness.core.types import ScorePath, Task, score_at, score_paths
 
 # Values are ranked by so many significant digits.
 TIE_DIGITS = 10

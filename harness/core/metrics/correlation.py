@@ -1,7 +1,9 @@
 """Correlation of similarity and graded gold: Spearman's and Pearson's, under every aggregation.
 
-The main score is the correlation of the cosine. Correlations of dot product, Euclidean
-and Manhattan distance are computed, too, but not for single groups.
+The main score is the correlation of the cosine. Correlations of dot product, negative
+Euclidean and negative Manhattan distance are computed, too, but not for single groups. A
+record has them under mteb's names (`dot_spearman`, `euclidean_pearson`), those of cosines
+as `spearman` and `pearson`.
 
 The aggregation `all` is the correlation over all pairs of a year's subsets (SBERT,
 SimCSE), `mean` is the mean of the subsets' correlations, and `wmean` their mean
@@ -10,15 +12,36 @@ weighted by the numbers of pairs (BERT-flow, BERT-whitening).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
 from harness.core.arrays import Float, Float64
 from harness.core.metrics import Metric, PairRows, tie_rounded
-from harness.core.metrics.similarity import SIMILARITIES, score_name, similarities
 from harness.core.pairs import Pairs
+
+CORRELATIONS = ("spearman", "pearson")
+COSINE = "cosine"
+SIMILARITIES = ("dot", "euclidean", "manhattan")  # the other similarity functions
+
+# The differences of all pairs at once may not fit in memory.
+PAIRS_AT_A_TIME = 512
+
+
+def score_name(similarity: str, correlation: str) -> str:
+    """The name of a correlation in a record: `spearman` for cosines, `euclidean_spearman`."""
+    return correlation if similarity == COSINE else f"{similarity}_{correlation}"
+
+
+# The similarity function and the correlation of each score of a record, by its name.
+CORRELATION_SCORES: Mapping[str, tuple[str, str]] = {
+    score_name(similarity, correlation): (similarity, correlation)
+    for similarity in (COSINE, *SIMILARITIES)
+    for correlation in CORRELATIONS
+}
+# The scores of other similarity functions than the cosine, which old records do not have.
+OTHER_SCORES = tuple(CORRELATION_SCORES)[len(CORRELATIONS) :]
 
 # Similarities and gold scores -> a correlation, x100.
 Correlation = Callable[[np.ndarray, np.ndarray], float | None]
@@ -99,10 +122,16 @@ def of_other_similarities(
     vectors: Float[np.ndarray, "N K"], scored: PairRows, pairs: Pairs
 ) -> dict[str, Any]:
     """Both correlations of dot products and distances with gold, under every aggregation."""
-    a, b = vectors[scored.a], vectors[scored.b]
+    values_by_name = {name: np.empty(len(scored.a)) for name in SIMILARITIES}
+    for start in range(0, len(scored.a), PAIRS_AT_A_TIME):
+        block = slice(start, start + PAIRS_AT_A_TIME)
+        a = vectors[scored.a[block]].astype(np.float64)
+        b = vectors[scored.b[block]].astype(np.float64)
+        values_by_name["dot"][block] = np.einsum("pk,pk->p", a, b)
+        values_by_name["euclidean"][block] = -np.sqrt(np.square(a - b).sum(axis=1))
+        values_by_name["manhattan"][block] = -np.abs(a - b).sum(axis=1)
     scores: dict[str, Any] = {}
-    for similarity in SIMILARITIES:
-        values = similarities(similarity, a, b)
+    for similarity, values in values_by_name.items():
         for correlation, score in correlations(values, pairs).items():
             del score["groups"]
             scores[score_name(similarity, correlation)] = score
