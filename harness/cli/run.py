@@ -8,27 +8,27 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from harness.cli import options as opt
-from harness.cli.plan_text import plan_text
 from harness.cli.selection import Selected, select
 from harness.cli.summary import by_cell, numbers_beside, score_in_words, score_table
-from harness.cli.train import missing_trainings
 from harness.core.errors import CACHE_SETTING, HarnessError, UsageError
 from harness.core.files import make_folder
+from harness.core.interfaces import EncoderConfig, Trained
 from harness.core.progress import progress_on
 from harness.core.terminal import counted
 from harness.core.types import Progress, Record
-from harness.evaluation.plan import make_plan
+from harness.data.places import Places
 from harness.evaluation.processes import results_of
 from harness.evaluation.run import Outcome, RunContext, execute, failed
-from harness.evaluation.select import part_of
+from harness.evaluation.select import PlannedCell, part_of
 from harness.results.failures import note_failures
 from harness.results.layout import papers_of, require_own
 from harness.results.published_tables import load_tables
@@ -84,12 +84,16 @@ def run_command(
     chosen = select(options, baseline, gate)
     store = Store(options.folder)
     if dry_run:
+        from harness.cli.plan_text import plan_text
+        from harness.evaluation.plan import make_plan
+
         plan = make_plan(chosen.cells, chosen.loader, store)
         text = plan_text(plan, opt.terminal_width())
         opt.say(json.dumps(asdict(plan)) if as_json else text)
         return
     # A fault in one of them is told before anything is measured.
-    tables = load_tables(papers_of(baseline), chosen.registry)
+    methods = {cell.method.id for cell in chosen.cells}
+    tables = load_tables(papers_of(baseline), chosen.registry, methods)
     line_of = None if options.quiet else _line_of_cell
     if as_json:
         line_of = _json_of_cell
@@ -179,6 +183,31 @@ def measure(
             reasons[str(outcome.cell)] = outcome.message  # empty if it ran
         note_failures(store.folder, reasons)
     return outcomes
+
+
+def missing_trainings(
+    cells: Iterable[PlannedCell], places: Places
+) -> list[Callable[[], tuple[EncoderConfig, HarnessError | None]]]:
+    """Calls that train the encoders that these cells need and that are missing.
+
+    Only members of families with `on_the_spot` are trained: these families start from
+    files that come with the harness, and take little time.
+    """
+    untrained: dict[Trained, EncoderConfig] = {}
+    for cell in cells:
+        source = cell.encoder.source
+        if not isinstance(source, Trained) or not source.on_the_spot:
+            continue
+        if not places.has_encoder(cell.encoder):
+            untrained[source] = cell.encoder
+    if not untrained:
+        return []
+    from harness.cli.train import train_alone
+
+    return [
+        partial(train_alone, encoder, source, places)
+        for source, encoder in untrained.items()
+    ]
 
 
 def _line_of_cell(record: Record) -> str:

@@ -2,7 +2,7 @@
 
 There is a command for each recipe of `harness.training.recipes`; `run_training` runs it.
 The command `family` trains the members of a registered family of encoders, each by the
-recipe that the family states, and `missing_trainings` those that a run needs.
+recipe that the family states; `train_alone` trains one that a run needs.
 
 torch is imported inside functions: `harness train --help` needs none of it, and an
 unknown name is refused at once.
@@ -13,9 +13,8 @@ from __future__ import annotations
 import fnmatch
 import inspect
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -33,7 +32,6 @@ from harness.encoders.modules import transformer_folder
 from harness.encoders.native import bypass_note
 from harness.encoders.trained import FamilyConfig
 from harness.encoders.transformer import TransformerConfig
-from harness.evaluation.select import PlannedCell
 from harness.registry import load_registry, look_up
 from harness.resolve import Resolver
 from harness.training.datasets import (
@@ -246,28 +244,10 @@ def train_member(
 trainings.command(cls=Command)(flattened(family))
 
 
-# Trainings of a run
+# A training of a run
 
 
-def missing_trainings(
-    planned: Iterable[PlannedCell], places: Places
-) -> list[Callable[[], tuple[EncoderConfig, HarnessError | None]]]:
-    """Calls that train the encoders that these cells need and that are missing.
-
-    Only members of families with `on_the_spot` are trained: these families start from
-    files that come with the harness, and take little time.
-    """
-    encoder_by_source = {cell.encoder.source: cell.encoder for cell in planned}
-    return [
-        partial(_train_alone, encoder, source, places)
-        for source, encoder in encoder_by_source.items()
-        if isinstance(source, Trained)
-        and source.on_the_spot
-        and not places.has_encoder(encoder)
-    ]
-
-
-def _train_alone(
+def train_alone(
     encoder: EncoderConfig, source: Trained, places: Places
 ) -> tuple[EncoderConfig, HarnessError | None]:
     """Train a member with one thread; returns it with the error of a training that failed.

@@ -139,7 +139,11 @@ def evaluate(
                 f"wanted models and tasks, found {len(methods)} models and "
                 f"{len(chosen_tasks)} tasks; name one of each"
             )
-        tables = load_tables(papers_of(own_or_committed(OWN)), registry)
+        tables = load_tables(
+            papers_of(own_or_committed(OWN)),
+            registry,
+            methods={method.id for method in methods},
+        )
         context = RunContext(
             loader=TaskLoader(places, registry.corpora),
             store=Store(scratch if output is None else Path(output)),

@@ -40,13 +40,19 @@ KEYS_BY_COLUMN = ("values", "sd", "median", "methods", "tasks", "notes")
 KEYS_OF_NUMBERS = ("values", "sd", "median")  # the keys among these that hold numbers
 
 
-def load_tables(folder: Path, registry: Registry | None = None) -> tuple[Table, ...]:
-    """Every table of a folder, by id.
+def load_tables(
+    folder: Path,
+    registry: Registry | None = None,
+    methods: Collection[str] | None = None,
+) -> tuple[Table, ...]:
+    """Every table of a folder, by id, or those that name a method.
 
     Args:
         folder: The folder of the files.
         registry: Its encoders that were given by hand may be named by tables, in
             addition to everything that comes with the harness.
+        methods: The ids of methods; tables that name none of them are not read. None
+            reads all.
 
     Raises:
         DataError: There is no table, two files have the same table, or a table names an
@@ -56,7 +62,16 @@ def load_tables(folder: Path, registry: Registry | None = None) -> tuple[Table, 
     if registry is not None:
         known_names = known_names.with_encoders(registry.by_hand.values())
     tables: dict[tuple[str, str], Table] = {}
-    for path in sorted(folder.glob("*.toml")):
+    paths = sorted(folder.glob("*.toml"))
+    if not paths:
+        raise DataError(
+            f"{folder}: wanted published tables (*.toml), found none; restore the folder"
+        )
+    for path in paths:
+        if methods is not None:
+            text = path.read_text(encoding="utf-8")
+            if not any(f'"{method}"' in text for method in methods):
+                continue
         table = load_table(path, known_names)
         _require_known_names(table, known_names)
         first_table = tables.setdefault((table.paper, table.table), table)
@@ -64,10 +79,6 @@ def load_tables(folder: Path, registry: Registry | None = None) -> tuple[Table, 
             raise DataError(
                 f"{table.id}.toml: {table.paper}, {table.table} is also in {first_table.id}"
             )
-    if not tables:
-        raise DataError(
-            f"{folder}: wanted published tables (*.toml), found none; restore the folder"
-        )
     return tuple(tables.values())
 
 

@@ -13,7 +13,8 @@ from typer.testing import CliRunner
 from baselines.sbert import NLI
 from harness.cli import app
 from harness.cli.plan_text import plan_text
-from harness.cli.train import missing_trainings, recipe_from
+from harness.cli.run import missing_trainings
+from harness.cli.train import recipe_from
 from harness.core.digests import sha256_of
 from harness.core.errors import AssetMissing, DataError
 from harness.core.types import Method
