@@ -8,16 +8,18 @@ import re
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
 from urllib.parse import unquote
 
 import numpy as np
 import pytest
-from fakes import made_record, snapshot
+from fakes import made_record, results_of, snapshot
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.core.errors import DataError
-from harness.core.files import file_name
+from harness.core.metrics.similarity import OTHER_SCORES
+from harness.results.index import Results
 from harness.results.records import (
     SAME_PLATFORM,
     SCHEMA,
@@ -97,7 +99,7 @@ def test_a_rerun_that_agrees_leaves_the_file_as_it_is(store):
     assert snapshot(path.parent)[path.name] == before
 
 
-LATER = {"dot_spearman": {"all": 61.0, "mean": 61.0, "wmean": 61.0}}
+LATER = {name: {"all": 61.0, "mean": 61.0} for name in OTHER_SCORES}
 
 
 def test_scores_that_are_computed_since_move_no_record_and_complete_a_runs_own(store):
@@ -131,12 +133,13 @@ def test_another_measurement_replaces_the_record(store, change):
     assert read_record(path) == record(**change)
 
 
-def test_a_number_that_is_none_is_never_written(store):
-    for bad in (float("nan"), float("inf")):
-        for write in (written, lambda store, made: store.promote([made])):
-            with pytest.raises(ValueError, match="not JSON compliant"):
-                write(store, record(scores=scores(bad)))
-    assert not [path for path in store.folder.rglob("*.json*") if path.is_file()]
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_a_number_that_is_none_is_never_written(store, bad):
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        written(store, record(scores=scores(bad)))
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        store.promote([record(scores=scores(bad))])
+    assert not list(store.folder.rglob("*.json*"))
 
 
 # Done
@@ -170,47 +173,29 @@ def test_a_record_whose_similarities_are_gone_or_damaged_is_not_done(store):
     assert store.read(CELL) == record()
 
 
-def test_a_file_of_another_cell_is_refused_by_whoever_reads_it(store):
-    """Of another seed, method or task, in a folder that its cell has or in any other."""
-    other = [
-        replace(CELL, seed=4),
-        replace(CELL, task="sick-r"),
-        replace(CELL, method="fake:8.cls"),
-    ]
-    for cell in other:
-        store.write(record(**vars(cell)), COSINES, IDENTITY)
-    target = store.path(CELL)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    store.write(record(), COSINES, IDENTITY)
-    for cell in other:
-        before = target.read_bytes()
-        target.write_bytes(store.path(cell).read_bytes())
-        uses = [
-            lambda: store.read(CELL),
-            lambda: list(store.records()),
-            lambda: store.is_done(CELL, IDENTITY),
-            lambda: store.write(record(scores=scores(1.0)), COSINES, IDENTITY),
-        ]
-        for use in uses:
-            with pytest.raises(
-                DataError,
-                match=rf"seed-3\.json: wanted .*record of {re.escape(str(cell))};",
-            ):
-                use()
-        target.write_bytes(before)
-        sidecar = target.with_suffix(".safetensors")
-        sidecar.write_bytes(store.path(cell).with_suffix(".safetensors").read_bytes())
-        assert not store.is_done(CELL, IDENTITY)
-        with pytest.raises(
-            DataError, match=rf"seed-3\.safetensors: wanted .* {re.escape(str(cell))};"
-        ):
-            store.cosines(CELL)
-        store.write(record(), COSINES, IDENTITY)
-    stray = store.folder / "records" / "elsewhere" / "seed-3.json"
-    stray.parent.mkdir()
-    target.rename(stray)
-    with pytest.raises(DataError, match=r"elsewhere/seed-3\.json: wanted"):
-        list(store.records())
+@pytest.mark.parametrize(
+    "change", [{"seed": 4}, {"task": "sick-r"}, {"method": "fake:8.cls"}]
+)
+def test_a_file_of_another_cell_is_refused_by_whoever_reads_it(store, change):
+    path, other = written(store), replace(CELL, **change)
+    store.write(record(**vars(other)), COSINES, IDENTITY)
+    sidecar, of_other = (
+        p.with_suffix(".safetensors") for p in (path, store.path(other))
+    )
+    sidecar.write_bytes(of_other.read_bytes())
+    assert not store.is_done(CELL, IDENTITY)
+    refusal = rf"wanted .* {re.escape(str(other))};"
+    with pytest.raises(DataError, match=rf"seed-3\.safetensors: {refusal}"):
+        store.cosines(CELL)
+    path.write_bytes(store.path(other).read_bytes())
+    for use in (
+        lambda: store.read(CELL),
+        lambda: list(store.records()),
+        lambda: store.is_done(CELL, IDENTITY),
+        lambda: written(store, record(scores=scores(1.0))),
+    ):
+        with pytest.raises(DataError, match=rf"seed-3\.json: {refusal}"):
+            use()
 
 
 def test_a_record_of_another_run_is_not_done(store):
@@ -343,8 +328,6 @@ def test_committed_cells_that_agree_stay_as_they_are_and_others_are_replaced(
     ("damage", "complaint"),
     [
         (lambda line: line[: len(line) // 2], ":2 is no record"),
-        (lambda line: line.replace(b"70.0", b"NaN"), ":2 is no record"),
-        (lambda line: line.replace(b"pairs", b"other"), ":2 is no record"),
         (lambda line: line.replace(b"fake:8", b"fake:9"), ":2: fake:9"),
         (lambda line: line + line, ":3: fake:8.mean+sn@target on sts-b.dev, seed 1 is"),
         (lambda line: b"<<<<<<< HEAD\n" + line, ":2 is no record"),
@@ -362,22 +345,15 @@ def test_a_damaged_committed_file_is_refused_by_name_and_line(
     assert snapshot(store.folder) == before
 
 
-def test_a_file_that_was_copied_over_another_is_refused(store, lines):
+@pytest.mark.parametrize(
+    "place", ["fake%3A8/fake%3A8.cls.jsonl", "elsewhere/fake%3A8.mean+sn@target.jsonl"]
+)
+def test_a_file_that_was_copied_is_refused(store, lines, place):
     """Over that of another method, or into the folder of another encoder."""
-    content = store.committed_path(CELL.method).read_bytes()
-    for name in ("fake:8.cls", "fake:9.mean+sn@target"):
-        path = store.committed_path(name)
-        path.parent.mkdir(exist_ok=True)
-        path.write_bytes(content)
-        with pytest.raises(DataError, match=re.escape(path.name)):
-            list(store.records())
-        path.unlink()
-    stray = (
-        store.folder / "records" / "elsewhere" / store.committed_path(CELL.method).name
-    )
-    stray.parent.mkdir()
-    stray.write_bytes(content)
-    with pytest.raises(DataError, match=r"elsewhere/.*belongs to another file"):
+    copy = store.folder / "records" / place
+    copy.parent.mkdir(exist_ok=True)
+    copy.write_bytes(b"".join(lines))
+    with pytest.raises(DataError, match=rf"{re.escape(copy.name)}.*belongs to another"):
         list(store.records())
 
 
@@ -407,46 +383,43 @@ def git(folder, *words, status=0):
     assert done.returncode == status, done.stdout + done.stderr
 
 
-def merged(folder, ours, theirs):
-    """A store in which one branch promoted these records, another those, and one merged both."""
-    for branch, made in (("theirs", theirs), ("ours", ours)):
-        git(folder, "checkout", "-q", "-b", branch, "main")
-        Store(folder).promote(made)
-        git(folder, "add", "-A")
-        git(folder, "commit", "-qm", branch)
-    git(folder, "merge", "-q", "--no-edit", "theirs")
-    return Store(folder)
+def promoting(records):
+    return lambda folder: Store(folder).promote(records)
 
 
-def test_a_merge_keeps_the_records_of_both_where_lines_do_not_touch(repository):
-    store = merged(repository, seeds(0, scores=scores(71.0)), seeds(8))
-    found = {made.seed: made.scores["spearman"]["all"] for made in store.records()}
-    assert found == {0: 71.0, 3: 70.0, 6: 70.0, 8: 70.0}
+def withdraw(folder):
+    """Delete the middle one of three lines."""
+    path = Store(folder).committed_path(CELL.method)
+    first, _, last = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(first + last)
 
 
-def test_a_merge_of_neighbouring_lines_leaves_a_conflict_that_is_named(repository):
-    with pytest.raises(AssertionError, match="CONFLICT"):
-        merged(repository, seeds(7), seeds(8))
-    with pytest.raises(DataError, match=r":\d+ is no record .*lines of both sides"):
-        list(Store(repository).records())
+HIGHER = seeds(3, scores=scores(71.0))
 
 
-def test_a_cell_that_one_branch_withdrew_stays_withdrawn(repository):
-    path = Store(repository).committed_path(CELL.method)
-    git(repository, "checkout", "-q", "-b", "withdrawn", "main")
-    lines = path.read_bytes().splitlines(keepends=True)
-    path.write_bytes(lines[0] + lines[2])
-    git(repository, "commit", "-qam", "withdrawn")
-    git(repository, "checkout", "-q", "-b", "added", "main")
-    Store(repository).promote(seeds(9))
-    git(repository, "commit", "-qam", "added")
-    merge = ["git", "merge", "-q", "--no-edit", "withdrawn"]
-    subprocess.run(merge, cwd=repository, capture_output=True, check=False)
-    if b"<<<<<<<" in path.read_bytes():
-        with pytest.raises(DataError, match="keep the lines"):
+@pytest.mark.parametrize(
+    ("ours", "theirs", "kept"),
+    [
+        (promoting(HIGHER), promoting(seeds(8)), {0: 70.0, 3: 71.0, 6: 70.0, 8: 70.0}),
+        (withdraw, promoting(seeds(9)), {0: 70.0, 6: 70.0, 9: 70.0}),
+        (promoting(seeds(7)), promoting(seeds(8)), None),
+    ],
+)
+def test_a_merge_keeps_what_both_branches_did_or_leaves_a_conflict_that_is_named(
+    repository, ours, theirs, kept
+):
+    """Where lines touch, the file is refused until somebody has chosen."""
+    for branch, change in (("theirs", theirs), ("ours", ours)):
+        git(repository, "checkout", "-q", "-b", branch, "main")
+        change(repository)
+        git(repository, "commit", "-qam", branch)
+    git(repository, "merge", "-q", "--no-edit", "theirs", status=int(kept is None))
+    if kept is None:
+        with pytest.raises(DataError, match=r":\d+ is no record .*lines of both sides"):
             list(Store(repository).records())
     else:
-        assert [made.seed for made in Store(repository).records()] == [0, 6, 9]
+        merged = Store(repository).records()
+        assert {r.seed: r.scores["spearman"]["all"] for r in merged} == kept
 
 
 # Promoted by many, and to one place
@@ -485,22 +458,31 @@ def test_a_cell_in_two_places_is_refused_by_name(store, lines):
         list(store.records())
 
 
+@pytest.mark.parametrize("ends", [b"\n", b"\r\n"])
+def test_the_digest_is_of_the_records_however_they_were_read(store, ends):
+    records = seeds(0, 1, 10)
+    for made in records:
+        store.write(made, COSINES, IDENTITY)
+        path = store.path(cell_of(made))
+        path.write_bytes(path.read_bytes().replace(b"\n", ends))
+    held, read = results_of(*records), Results.read(store)
+    assert read.digest() == held.digest() == Results(read.by_cell).digest()
+    path.write_bytes(encode_run(replace(made, scores=scores(51.5))))
+    assert Results.read(store).digest() != held.digest()
+
+
 # Names
 
 
-@given(ODD)
-def test_any_id_is_one_path_component_and_no_two_share_it(identifier):
-    name = file_name(identifier)
-    assert unquote(name) == identifier
-    assert name not in ("", ".", "..")
-    assert name.isascii()
-    assert not set(name) & set('/\\:*?"<>| \0\n')
-
-
-@given(ODD, ODD, ODD, st.integers(0, 99))
-def test_a_record_never_leaves_its_folder(tmp_path_factory, encoder, rest, task, seed):
-    folder = tmp_path_factory.getbasetemp() / "results"
-    encoder = encoder.replace(".", "") or "e"
-    path = Store(folder).path(Cell(f"{encoder}.{rest}", task, seed))
-    inside = path.resolve().relative_to(folder.resolve())
-    assert (inside.parts[0], len(inside.parts)) == ("records", 5)
+@given(ODD, ODD, ODD)
+def test_a_record_stays_in_its_folder_and_no_two_cells_share_a_file(
+    encoder, rest, task
+):
+    cell = Cell(f"{encoder.replace('.', '') or 'e'}.{rest}", task)
+    folder, *names, _ = Store(Path("results")).path(cell).parts[1:]
+    assert folder == "records"
+    assert [unquote(name) for name in names] == [cell.encoder, cell.method, cell.task]
+    for name in names:
+        assert name not in ("", ".", "..")
+        assert name.isascii()
+        assert not set(name) & set('/\\:*?"<>| \0\n')
