@@ -1,6 +1,5 @@
 import math
 from decimal import Decimal
-from statistics import fmean, stdev
 
 import numpy as np
 import pytest
@@ -9,27 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.core.errors import ScoreError
-from harness.results.verdict import (
-    CellState,
-    Measured,
-    Published,
-    Verdict,
-    prediction_half_width,
-    verdict,
-)
-
-# Points in steps of 0.0005: every boundary, and both its neighbours, are among them.
-steps = st.integers(-2400, 2400).map(lambda i: Decimal(i) / 2000)
-printed = st.integers(-9999, 9999).map(lambda i: f"{Decimal(i) / 100:.2f}")
-BOUNDARIES = dict.fromkeys((".395", ".405"), "exact") | dict.fromkeys(
-    (".35", ".4051"), "match"
-)
-BOUNDARIES |= dict.fromkeys((".90", ".3499"), "close") | {
-    ".9001": "differs",
-    "-.1001": "differs",
-}
-BOUNDARIES |= {".45": "match", ".4501": "close", "-.10": "close"}
-runs = st.lists(st.floats(-1.5, 1.5), min_size=2, max_size=12)
+from harness.results.verdict import CellState, Measured, Published, Verdict, verdict
 
 
 def deterministic(published: str, measured: float) -> CellState:
@@ -40,14 +19,29 @@ def seeded(published: Published, *scores: float | None) -> Verdict:
     return verdict(published, Measured(scores, seeded=True))
 
 
+STEPS = {
+    "0": "exact",
+    "0.005": "exact",
+    "0.0051": "match",
+    "0.05": "match",
+    "0.0501": "close",
+    "0.5": "close",
+    "0.5001": "differs",
+    "40": "differs",
+}
+
+
+@pytest.mark.parametrize("published", ["58.40", "-24.61", "0.00", "70.07", "99.99"])
+def test_boundaries_are_decimal_and_two_sided(published):
+    for step, state in STEPS.items():
+        for sign in (1, -1):
+            measured = Decimal(published) + sign * Decimal(step)
+            assert deterministic(published, float(measured)) == state
+
+
 @pytest.mark.parametrize(
     ("published", "measured", "state"),
     [
-        *(
-            ("58.40", float(58 + Decimal(step)), state)
-            for step, state in BOUNDARIES.items()
-        ),
-        ("-24.61", -24.555, "close"),
         ("63.6", 63.65, "exact"),
         ("63.6", 63.55, "exact"),
         ("63.6", 63.6501, "close"),
@@ -57,18 +51,10 @@ def seeded(published: Published, *scores: float | None) -> Verdict:
         ("82.03247283076371", 82.0385, "match"),
     ],
 )
-def test_the_deterministic_rule_at_its_boundaries(published, measured, state):
+def test_a_number_with_other_decimals_is_as_exact_as_it_is_printed(
+    published, measured, state
+):
     assert deterministic(published, measured) == state
-
-
-@given(printed, steps)
-def test_boundaries_are_decimal_and_two_sided(published, step):
-    size = abs(step)
-    bounds = [(Decimal("0.005"), CellState.EXACT), (Decimal("0.05"), CellState.MATCH)]
-    bounds += [(Decimal("0.5"), CellState.CLOSE), (Decimal("inf"), CellState.DIFFERS)]
-    expected = next(state for bound, state in bounds if size <= bound)
-    for measured in (Decimal(published) + step, Decimal(published) - step):
-        assert deterministic(published, float(measured)) is expected
 
 
 @pytest.mark.parametrize("hole", [None, math.nan, math.inf, -math.inf])
@@ -84,11 +70,8 @@ def test_four_seeds_are_too_few_and_five_are_not():
     four = seeded(Published("50.00"), *scores[:4])
     assert (four.state, four.k, four.difference) == (CellState.TOO_FEW_SEEDS, 4, 0.0)
     assert four.sd == pytest.approx(math.sqrt(0.5 / 3), abs=1e-12)  # rounding
-    assert seeded(Published("50.00"), 49.0).state is CellState.TOO_FEW_SEEDS
-    assert (
-        seeded(Published("50.00", 0.5, 10), *scores[:4]).state
-        is CellState.TOO_FEW_SEEDS
-    )
+    of_mean = seeded(Published("50.00", 0.5, 10), *scores[:4])
+    assert of_mean.state is CellState.TOO_FEW_SEEDS
     assert seeded(Published("50.00"), *scores).state is CellState.CONSISTENT
 
 
@@ -145,15 +128,6 @@ def test_the_interval_against_a_published_mean_is_welchs(ours, theirs):
     # 1e-8: the half-width is rounded to 1e-9
     expected = (oracle.high - oracle.low) / 2
     assert seeded(published, *ours).half_width == pytest.approx(expected, abs=1e-8)
-
-
-def test_the_half_width_holds_one_more_run_in_95_of_100():
-    runs = np.random.default_rng(7).normal(size=(4000, 6))
-    held = 0
-    for *five, one_more in runs.tolist():
-        held += abs(one_more - fmean(five)) <= prediction_half_width(stdev(five), 5)
-    # four standard errors of a share of .95 among 4000 are 0.014
-    assert held / len(runs) == pytest.approx(0.95, abs=0.014)
 
 
 @pytest.mark.parametrize(
