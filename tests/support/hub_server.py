@@ -14,7 +14,7 @@ import re
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -24,7 +24,7 @@ from urllib.parse import unquote, urlsplit
 LARGE = 1000
 sleep = time.sleep  # tests replace the other
 PAGE = b"<!DOCTYPE html>\n<html><head><title>Moved</title></head><body>Not here.</body></html>\n"
-API = re.compile(r"/api/(models)/([^/]+/[^/]+)(?:/(revision|tree)/([^/]+))?")
+API = re.compile(r"/api/models/([^/]+/[^/]+)(?:/(revision|tree)/([^/]+))?")
 RESOLVE = re.compile(r"/(datasets/)?([^/]+/[^/]+)/resolve/([^/]+)/(.+)")
 
 
@@ -100,6 +100,17 @@ class HubServer:
     def fault(self, path: str) -> Fault:
         return next((f for part, f in self.faults.items() if part in path), Fault())
 
+    def content(self, path: str) -> bytes | None:
+        """A publisher's file, or a large file in the store of the hub."""
+        contents = {f"/files/{name}": file for name, file in self.files.items()}
+        for repository in self.repositories.values():
+            for files in repository.commits.values():
+                contents |= {f"/store/{sha256(file)}": file for file in files.values()}
+        return contents.get(path)
+
+
+Answer = tuple[int, bytes, dict[str, str]]  # status, content, headers
+
 
 class Refusal(Exception):
     """A status instead of an answer, and what the hub calls it."""
@@ -116,39 +127,33 @@ class Handler(BaseHTTPRequestHandler):
         path = unquote(urlsplit(self.path).path)
         self.hub.asked.append((self.command, path, dict(self.headers)))
         fault = self.hub.fault(f"{self.command} {path}")
-        self.what = fault
         sleep(fault.silent)
         try:
-            self.route(path, fault)
+            answer = self.answer(path, fault)
         except Refusal as refusal:
             status, code = refusal.args
-            self.send(status, b"", {"X-Error-Code": code})
-        except (BrokenPipeError, ConnectionResetError):
-            self.close_connection = True  # nobody waited for it
+            answer = status, b"", {"X-Error-Code": code}
+        with suppress(BrokenPipeError, ConnectionResetError):  # nobody waited for it
+            self.send(answer, fault)
 
     def do_HEAD(self) -> None:
         self.do_GET()
 
-    def route(self, path: str, fault: Fault) -> None:
+    def answer(self, path: str, fault: Fault) -> Answer:
         if fault.status:
             raise Refusal(fault.status, "")
         if fault.location:
-            self.send(302, b"", {"Location": fault.location})
-            return
+            return 302, b"", {"Location": fault.location}
         if fault.page:
-            self.send(200, PAGE, {"Content-Type": "text/html; charset=utf-8"})
-            return
-        if path.startswith("/files/") and path[7:] in self.hub.files:
-            content = self.hub.files[path[7:]]
-            self.body(content, f'"{sha256(content)[:16]}"')
-        elif path.startswith("/store/"):
-            self.stored(path[7:])
-        elif match := API.fullmatch(path):
-            self.api(*match.groups())
-        elif match := RESOLVE.fullmatch(path):
-            self.resolve(*match.groups())
-        else:
-            raise Refusal(404, "")
+            return 200, PAGE, {"Content-Type": "text/html; charset=utf-8"}
+        content = self.hub.content(path)
+        if content is not None:
+            return 200, content, {"ETag": f'"{sha256(content)}"'}
+        if match := API.fullmatch(path):
+            return self.listing(*match.groups())
+        if match := RESOLVE.fullmatch(path):
+            return self.resolve(*match.groups())
+        raise Refusal(404, "")
 
     def commit(self, kind: str, name: str, revision: str | None) -> tuple[str, Mapping]:
         """A commit and its files, or the hub's refusal."""
@@ -162,65 +167,51 @@ class Handler(BaseHTTPRequestHandler):
             raise Refusal(404, "RevisionNotFound")
         return commit, repository.commits[commit]
 
-    def api(self, kind: str, name: str, what: str | None, revision: str | None) -> None:
-        commit, files = self.commit(kind, name, revision)
-        answer: Any = []
-        for path, content in files.items():
-            entry = {"type": "file", "path": path, "size": len(content)}
-            entry["oid"] = git_sha1(content)
-            if len(content) > LARGE:
-                pointer = {"oid": sha256(content), "size": len(content)}
-                entry["lfs"] = {**pointer, "pointerSize": 130}
-            answer.append(entry)
-        if what != "tree":
-            siblings = [{"rfilename": path} for path in files]
-            answer = {"id": name, "sha": commit, "siblings": siblings}
-        content = json.dumps(answer).encode()
-        self.send(200, content, {"Content-Type": "application/json"})
+    def listing(self, name: str, what: str | None, revision: str | None) -> Answer:
+        commit, files = self.commit("models", name, revision)
+        siblings = [{"rfilename": path} for path in files]
+        listing: Any = {"id": name, "sha": commit, "siblings": siblings}
+        if what == "tree":
+            listing = []
+            for path, content in files.items():
+                entry = {"type": "file", "path": path, "size": len(content)}
+                entry["oid"] = git_sha1(content)
+                if len(content) > LARGE:
+                    pointer = {"oid": sha256(content), "size": len(content)}
+                    entry["lfs"] = {**pointer, "pointerSize": 130}
+                listing.append(entry)
+        headers = {"Content-Type": "application/json"}
+        return 200, json.dumps(listing).encode(), headers
 
-    def resolve(self, kind: str | None, name: str, revision: str, path: str) -> None:
+    def resolve(self, kind: str | None, name: str, revision: str, path: str) -> Answer:
         commit, files = self.commit("datasets" if kind else "models", name, revision)
         if path not in files:
             raise Refusal(404, "EntryNotFound")
-        content = files[path]
+        content, headers = files[path], {"X-Repo-Commit": commit}
         if len(content) <= LARGE:
-            self.body(content, f'"{git_sha1(content)}"', {"X-Repo-Commit": commit})
-            return
+            return 200, content, {**headers, "ETag": f'"{git_sha1(content)}"'}
         digest = sha256(content)
-        headers = {
-            "X-Repo-Commit": commit,
-            "X-Linked-Etag": f'"{digest}"',
-            "X-Linked-Size": str(len(content)),
-            "Location": f"{self.hub.url.replace('127.0.0.1', 'localhost')}/store/{digest}",
-        }
-        self.send(302, b"", headers)
+        store = self.hub.url.replace("127.0.0.1", "localhost")
+        headers["X-Linked-Etag"] = f'"{digest}"'
+        headers["X-Linked-Size"] = str(len(content))
+        return 302, b"", {**headers, "Location": f"{store}/store/{digest}"}
 
-    def stored(self, digest: str) -> None:
-        for repository in self.hub.repositories.values():
-            for files in repository.commits.values():
-                for content in files.values():
-                    if sha256(content) == digest:
-                        self.body(content, f'"{digest}"')
-                        return
-
-    def body(self, content: bytes, tag: str, headers: Mapping[str, str] = {}) -> None:
-        self.send(200, content, {**headers, "ETag": tag})
-
-    def send(self, status: int, content: bytes, headers: Mapping[str, str]) -> None:
-        self.send_response(status)
-        if self.what.other:
+    def send(self, answer: Answer, fault: Fault) -> None:
+        status, content, headers = answer
+        if fault.other:
             content = bytes(byte ^ 1 for byte in content)
+        length = len(content) + fault.more
+        if fault.unmeasured:
+            headers["Connection"] = "close"
+        else:
+            headers["Content-Length"] = str(length)
+        self.send_response(status)
         for name, value in headers.items():
             self.send_header(name, value)
-        if self.what.unmeasured:
-            self.send_header("Connection", "close")
-            self.close_connection = True
-        else:
-            self.send_header("Content-Length", str(len(content) + self.what.more))
         self.end_headers()
         if self.command != "HEAD":
-            self.wfile.write(content[: self.what.cut_after])
-        if self.what.cut_after is not None or self.what.more:
+            self.wfile.write(content[: fault.cut_after])
+        if fault.unmeasured or fault.more or fault.cut_after is not None:
             self.close_connection = True
 
 
