@@ -2,13 +2,12 @@
 
 import re
 from dataclasses import replace
-from itertools import chain
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from fakes import FakeConfig, FakeFamily, made_record, results_of
+from fakes import FakeConfig, made_record, results_of
 from fakes import registry as fake_registry
 
 from harness.core.errors import DataError
@@ -17,11 +16,11 @@ from harness.report.bibtex import entries
 from harness.report.claims import claims_page
 from harness.results.claims import (
     Claim,
+    ClaimResult,
     Claims,
+    Finding,
     claim_result,
     read_claims,
-    score_columns,
-    score_of_column,
 )
 from harness.results.differences import (
     ITEMS,
@@ -34,10 +33,10 @@ from harness.results.differences import (
 from harness.results.encoder_sizes import sizes_of_encoders
 from harness.results.index import Results, SeedScores
 from harness.results.published import Column, Row, Table
-from harness.results.published_tables import load_table, load_tables
+from harness.results.published_tables import load_tables
 
 COMMITTED = Path(__file__).parents[2] / "results"
-REGISTRY = fake_registry(FakeConfig()).with_encoders([FakeFamily()])
+REGISTRY = fake_registry(FakeConfig())
 SEVEN = ("sts12", "sts13", "sts14", "sts15", "sts16", "sts-b", "sick-r")
 WMEAN = ("spearman", "wmean")
 CLAIM = """
@@ -118,10 +117,6 @@ def records(
     ]
 
 
-def result_of(claim: Claim, *every: list[Record], stored=None):
-    return claim_result(claim, results_of(*chain(*every)), REGISTRY, stored or {})
-
-
 def page_of(claims, results: Results, floors=NO_FLOORS) -> str:
     """The text of the page of these claims."""
     folder = SimpleNamespace(
@@ -151,83 +146,69 @@ def records_on_seven_tasks(method: str, *scores: float | None) -> list[Record]:
 # The records behind it
 
 
-def test_a_column_may_have_a_metric_of_its_own():
-    lexical = load_table(COMMITTED / "papers" / "bert-flow.t6.toml")
-    assert [score_of_column(lexical, column) for column in score_columns(lexical)] == [
-        ("lexical", ("edit_distance",)),
-        ("lexical", ("gold_similarity",)),
-    ]
-
-
-def test_a_claim_of_which_nothing_was_measured_is_not_undecided(claim):
-    result = result_of(claim)
-    assert {result.outcome, *result.outcomes} == {Outcome.NOT_MEASURED}
-
-
 def test_a_record_of_other_settings_is_a_hole(claim):
-    older = records("fake.cls", "sts12", 10.0, written="older")
-    first = result_of(claim, records_on_seven_tasks("fake.mean", 90.0), older).findings[
-        0
-    ]
-    assert str(first.difference.sides[1]) == "stale"
-    assert first.difference.outcome is Outcome.NOT_MEASURED
-
-
-# The word on a whole claim, and its average
-
-
-def judged_by(
-    tmp_path, ps: dict[str, float], differences: dict[str, float], more: str = ""
-):
-    """A claim on some tasks, each with a stored difference of this p."""
-    columns = f"columns = {[*ps]}\n".replace("'", '"')
-    claim = claims_over_table(tmp_path, CLAIMS + columns + more).resolved[0]
-    every, stored = [], {}
-    for task, p in ps.items():
-        contrast = Contrast("fake.mean", "fake.cls", ((task, WMEAN),))
-        points = differences[task]
-        stored[contrast] = Difference(
-            contrast=contrast, points=points, low=points, high=points, p=p, by=ITEMS
-        )
-        for method, score in (("fake.mean", 50 + points), ("fake.cls", 50.0)):
-            written = REGISTRY.parse(method).identity
-            every.append(records(method, task, score, written=written))
-    return result_of(claim, *every, stored=stored)
-
-
-HIGHER, LOWER, UNDECIDED = Outcome.HIGHER, Outcome.LOWER, Outcome.UNDECIDED
-EVERY = "conjunction = true\n"
-
-
-@pytest.mark.parametrize(
-    ("points", "ps", "more", "outcomes", "outcome"),
-    [
-        ((10.0, -10.0), (0.001, 0.001), "", [HIGHER, LOWER], UNDECIDED),
-        # Two of three p are below 0.05, one of them by Holm's procedure as well.
-        ((1.0, 1.0, 1.0), (0.01, 0.04, 0.5), "", [HIGHER, UNDECIDED, UNDECIDED], UNDECIDED),
-        ((1.0,), (0.04,), "", [HIGHER], HIGHER),
-        ((1.0, 1.0), (0.001, 0.001), EVERY, [HIGHER, HIGHER], HIGHER),
-        ((1.0, 1.0), (0.001, 0.5), EVERY, [HIGHER, UNDECIDED], UNDECIDED),
-        ((1.0, -1.0), (0.001, 0.001), EVERY, [HIGHER, LOWER], LOWER),
-        ((1.0, -1.0), (0.001, 0.5), EVERY, [HIGHER, UNDECIDED], UNDECIDED),
-    ],
-)  # fmt: skip
-def test_a_claim_holds_on_most_of_its_tasks_or_a_conjunction_on_all(
-    tmp_path, points, ps, more, outcomes, outcome
-):
-    tasks = SEVEN[: len(ps)]
-    found = judged_by(
-        tmp_path,
-        dict(zip(tasks, ps, strict=True)),
-        dict(zip(tasks, points, strict=True)),
-        more,
+    results = results_of(
+        *records_on_seven_tasks("fake.mean", 90.0),
+        *records("fake.cls", "sts12", 10.0, written="older"),
     )
-    assert (found.outcomes, found.outcome) == (outcomes, outcome)
+    difference = claim_result(claim, results, REGISTRY, {}).findings[0].difference
+    assert str(difference.sides[1]) == "stale"
+    assert difference.outcome is Outcome.NOT_MEASURED
+
+
+# The word on a whole claim
+
+
+def result_over(claim: Claim, signs, bases=(), conjunction=False) -> ClaimResult:
+    """The result of a claim that is higher, lower, undecided or not measured on its tasks.
+
+    These are 1, -1, 0 and None; a basis is what the test on a task rests on.
+    """
+    findings = []
+    for sign, by in zip(signs, bases or [ITEMS] * len(signs), strict=True):
+        difference = Difference(
+            contrast=CONTRAST,
+            points=sign or 1.0,
+            by="" if sign is None else by,
+            p_holm=0.0 if sign else 1.0,
+        )
+        findings.append(Finding(label="", published=None, difference=difference))
+    claim = replace(claim, entry=replace(claim.entry, conjunction=conjunction))
+    return ClaimResult(claim=claim, findings=tuple(findings))
+
+
+CONTRAST = Contrast("fake.mean", "fake.cls", (("sts12", WMEAN),))
+HIGHER, LOWER, UNDECIDED = Outcome.HIGHER, Outcome.LOWER, Outcome.UNDECIDED
 
 
 @pytest.mark.parametrize(
-    ("other", "outcome"), [(65.0, Outcome.HIGHER), (55.0, Outcome.UNDECIDED)]
+    ("signs", "conjunction", "outcome"),
+    [
+        ((1,), False, HIGHER),
+        ((1, 1, 0), False, HIGHER),
+        ((1, -1), False, UNDECIDED),
+        ((1, 0, 0), False, UNDECIDED),
+        ((-1, None), False, UNDECIDED),
+        ((None, None), False, Outcome.NOT_MEASURED),
+        ((1, 1), True, HIGHER),
+        ((1, 0), True, UNDECIDED),
+        ((1, -1), True, LOWER),
+    ],
 )
+def test_a_claim_holds_on_most_of_its_tasks_or_a_conjunction_on_all(
+    claim, signs, conjunction, outcome
+):
+    assert result_over(claim, signs, conjunction=conjunction).outcome is outcome
+
+
+@pytest.mark.parametrize(("seeds_alone", "rests"), [(4, True), (3, False)])
+def test_a_claim_that_only_seeds_decide_is_named_as_such(claim, seeds_alone, rests):
+    bases = [SEEDS_ALONE] * seeds_alone + [ITEMS] * (7 - seeds_alone)
+    result = result_over(claim, [-1] * 7, bases)
+    assert (result.outcome, result.rests_on_seeds_alone) == (LOWER, rests)
+
+
+@pytest.mark.parametrize(("other", "outcome"), [(65.0, HIGHER), (55.0, UNDECIDED)])
 def test_a_task_is_undecided_if_the_floors_of_a_flow_disagree(tmp_path, other, outcome):
     claims = claims_over_table(tmp_path, CLAIMS + 'columns = ["sts12"]\n')
     written = REGISTRY.parse("fake.mean").identity
@@ -239,8 +220,7 @@ def test_a_task_is_undecided_if_the_floors_of_a_flow_disagree(tmp_path, other, o
     floors = {("fake.mean", "sts12", WMEAN): scores}
     result = claim_result(claims.resolved[0], results, REGISTRY, {}, floors)
     [finding] = result.findings
-    assert finding.difference.outcome is Outcome.HIGHER
-    assert (finding.outcome, result.outcome) == (outcome, outcome)
+    assert (finding.difference.outcome, result.outcome) == (HIGHER, outcome)
     words = f"(docs/flows.md): STS12 {other:.2f}"
     assert words in page_of(claims, results, floors)
 
@@ -303,21 +283,7 @@ def test_the_committed_claims_are_those_of_the_papers():
     for claim in read_claims(COMMITTED / "questions" / "claims.toml", tables).resolved:
         assert claim.table.cite in bibliography, claim.id
         assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", claim.id)
-        result = result_of(claim)
+        result = claim_result(claim, results_of(), REGISTRY, {})
         assert not claim.is_printed or 2 * result.in_paper > len(result.findings), (
             claim.id
         )
-
-
-@pytest.mark.parametrize(
-    ("bases", "rests"),
-    [([SEEDS_ALONE] * 4 + [ITEMS] * 3, True), ([SEEDS_ALONE] * 3 + [ITEMS] * 4, False)],
-)
-def test_a_claim_that_only_seeds_decide_is_named_as_such(claim, bases, rests):
-    result = result_of(claim)
-    findings = []
-    for finding, by in zip(result.findings, bases, strict=True):
-        decided = replace(finding.difference, points=-1.0, by=by, p_holm=0.0)
-        findings.append(replace(finding, difference=decided))
-    decided = replace(result, findings=tuple(findings), average=())
-    assert (decided.outcome, decided.rests_on_seeds_alone) == (Outcome.LOWER, rests)
