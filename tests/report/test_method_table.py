@@ -87,14 +87,6 @@ def test_a_number_of_another_aggregation_is_not_put_into_a_column(
     assert any(row["SICK-R"] != "–" for row in rows)  # a single set
 
 
-def test_two_numbers_of_one_protocol_in_a_row_are_both_shown(measured):
-    """The columns of SBERT's Table 6 are of one task and score, and of different trainings."""
-    table = TABLES["sbert.t6"]
-    columns = columns_of(folder_of(measured), tables=[table])
-    row = published_rows(columns, measured, table)[0]
-    assert row["sts-b.dev"] == "80.78 / 87.44"
-
-
 def test_a_corpus_of_a_plug_in_that_is_not_loaded_is_said_to_be_unknown():
     method = "fake.mean+whitening@mine"
     results = results_of(

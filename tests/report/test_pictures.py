@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from committed import FOLDER
 
-from harness.report.pictures import picture_of, post_processing
+from harness.report.pictures import picture_of
 from harness.results.folder import ResultsFolder
 
 
@@ -36,8 +36,3 @@ def test_every_measured_number_is_in_it_and_another_number_makes_it_stale():
     changed = [replace(numbers[0], cell=cell), *numbers[1:]]
     assert picture_of(folder_with(changed)).made_from != before.made_from
     assert picture_of(folder_with([])) is None
-
-
-def test_a_kind_is_what_is_done_to_the_vectors():
-    assert post_processing("minilm.mean") == "as encoded"
-    assert post_processing("bert-base.mean+sn+natsv:6@target") == "sn + natsv"

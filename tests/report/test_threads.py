@@ -74,19 +74,13 @@ def test_an_answer_names_the_search_where_weights_and_data_are_here(tmp_path):
     )
 
 
-@pytest.mark.parametrize(
-    ("row", "mine"),
-    [
-        (
-            "simcse.t5/simcse-bert-base-unsup",  # below all seeds, by every column
-            "sts12=45.1,sts13=61.0,sts14=52.3,sts15=64.9,sts16=65.9,sts-b=58.0,sick-r=61.2",
-        ),
-        ("sbert.t1/avg-glove-embeddings", "avg=53.0"),
-        ("mteb.1/multilingual-e5-large", "sts12=60.1,sts-b=70.2"),
-        ("bert-flow.t2/bert-base-flow-nli", "sts12=63.48,sts13=72.14,sts14=68.42"),
-    ],
+BELOW_ALL_SEEDS = (
+    "sts12=45.1,sts13=61.0,sts14=52.3,sts15=64.9,sts16=65.9,sts-b=58.0,sick-r=61.2"
 )
-def test_the_first_explanation_says_what_to_change_whatever_the_notes(row, mine):
-    lines = lines_of(FOLDER.diagnose(row, mine))
-    assert any(line.lstrip().startswith(("change: ", "made by: ")) for line in lines)
+
+
+def test_the_first_explanation_says_what_to_change_whatever_the_notes():
+    row = "simcse.t5/simcse-bert-base-unsup"
+    lines = lines_of(FOLDER.diagnose(row, BELOW_ALL_SEEDS))
+    assert any(line.lstrip().startswith("change: ") for line in lines)
     assert len(lines) <= ANSWER_LINES

@@ -68,13 +68,23 @@ def test_files_that_agree_have_no_finding(repository):
     assert PublicScores.read(repository).findings() == []
 
 
-def test_two_sources_of_a_score_that_differ_are_found_once(repository):
-    write(repository, "org__a", "external", "STS12", default=60.2)
-    write(repository, "org__b", "external", "STS12", default=60.40)
-    [finding] = found(repository).values()
-    assert (finding.kind, finding.first.cell.model) == ("sources", "org__a")
-    assert abs(finding.difference) == pytest.approx(0.2)
-    assert finding.seen == "copied from the model's card"
+@pytest.mark.parametrize(
+    ("folder", "task", "points", "seen"),
+    [
+        ("external", "STS12", 60.2, "copied from the model's card"),
+        ("1", "STS13", -61.0, "the sign"),
+        ("1", "STS13", 0.61, "the scale"),
+    ],
+)
+def test_two_sources_of_a_score_that_differ_are_found_once(
+    repository, folder, task, points, seen
+):
+    write(repository, "org__b", "external", "STS14", default=62.40)  # rounded
+    write(repository, "org__a", folder, task, default=points)
+    finding = found(repository)["sources"]
+    assert (finding.first.cell.model, finding.seen) == ("org__a", seen)
+    before = 60 + SEVEN.index(task)
+    assert abs(finding.difference) == pytest.approx(abs(points - before))
 
 
 def test_a_file_that_was_changed_is_compared_with_what_it_was(repository):
@@ -83,12 +93,6 @@ def test_a_file_that_was_changed_is_compared_with_what_it_was(repository):
     assert (finding.first.until, finding.second.until) == ("", finding.first.since)
     assert "git show HEAD:" in finding.first.command
     assert f"git show {finding.first.since[:9]}^:" in finding.second.command
-
-
-@pytest.mark.parametrize(("factor", "seen"), [(-1, "the sign"), (0.01, "the scale")])
-def test_another_sign_or_scale_is_named(repository, factor, seen):
-    write(repository, "org__a", "1", "STS13", default=61 * factor)
-    assert found(repository)["sources"].seen == seen
 
 
 @pytest.mark.parametrize(("points", "place"), [(0.61, "near 0"), (-61, "negative")])

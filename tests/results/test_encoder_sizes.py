@@ -28,7 +28,8 @@ def measured(dimensions, **facts):
 @pytest.mark.parametrize(
     ("source", "records", "size"),
     [
-        (Hub("toy/toy"), [measured(768)], EncoderSize.PAPERS),
+        (None, [], EncoderSize.SMALL),
+        (None, [measured(1024)], EncoderSize.PAPERS),
         (
             Hub("toy/toy"),
             [measured(256), measured(768)],
@@ -39,7 +40,6 @@ def measured(dimensions, **facts):
         (LocalFiles(), [measured(300)], EncoderSize.SMALL),
         (LocalFiles(), [measured(300, coverage=1.0)], EncoderSize.PAPERS),
         (VectorFile("toy.npz"), [measured(300)], EncoderSize.PAPERS),
-        (VectorFile("toy.npz"), [measured(50)], EncoderSize.SMALL),
         (Packaged("spacy/toy"), [measured(256)], EncoderSize.SMALL),
         (OWN, [measured(256)], EncoderSize.MINIATURE),
         (MADE, [measured(256)], EncoderSize.MINIATURE),
@@ -48,12 +48,8 @@ def measured(dimensions, **facts):
 def test_a_size_is_that_of_the_vectors_and_a_small_own_encoder_is_a_miniature(
     source, records, size
 ):
-    assert size_of_encoder(FromSource(source), records) is size
-
-
-def test_an_encoder_that_is_not_registered_is_small_unless_its_vectors_are_large():
-    assert size_of_encoder(None, []) is EncoderSize.SMALL
-    assert size_of_encoder(None, [measured(1024)]) is EncoderSize.PAPERS
+    config = source and FromSource(source)
+    assert size_of_encoder(config, records) is size
 
 
 def test_groups_are_in_order_and_hold_a_maximum_length_with_its_encoder():
