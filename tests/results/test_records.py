@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.core.errors import DataError
-from harness.core.metrics.similarity import OTHER_SCORES
+from harness.core.metrics.correlation import OTHER_SCORES
 from harness.results.index import Results
 from harness.results.records import (
     SAME_PLATFORM,
