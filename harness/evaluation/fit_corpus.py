@@ -11,7 +11,7 @@ read through a memory map, which several processes share.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import compress, islice
 from pathlib import Path
@@ -26,7 +26,7 @@ from harness.core.interfaces import Pooling
 from harness.core.provenance import code_of
 from harness.core.tensors import TensorFile, write_tensors
 from harness.core.types import Method, Progress
-from harness.data.tasks.loader import TARGETS, FitCorpus
+from harness.data.tasks.loader import FitCorpus
 from harness.evaluation.embeddings import (
     SHARD,
     CachedEncoder,
@@ -81,24 +81,20 @@ def vectors_of(
 # Which sentences
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class FitCorpusSample:
     """The sentences of a corpus that are fitted on, and how they are encoded.
 
     Cells whose samples are equal share the files of a pass.
 
     Attributes:
-        corpus: The name of the fit corpus.
-        corpus_digest: The sha256 of all of its sentences.
-        corpus_size: How many sentences it has.
-        size: How many of them are fitted on.
+        fit_corpus: The corpus.
+        size: How many of its sentences are fitted on.
         seed: Draws the sentences that are fitted on; None if all of them are.
         dropout_seed: Draws the encoder's dropout; None without dropout.
     """
 
-    corpus: str
-    corpus_digest: str
-    corpus_size: int
+    fit_corpus: FitCorpus
     size: int
     seed: int | None = None
     dropout_seed: int | None = None
@@ -110,31 +106,30 @@ class FitCorpusSample:
         Of a task they are all sentences. Of another corpus they are the largest share
         that a post-processor of the method asks for, and SHARD sentences at least.
         """
-        size = corpus_size = fit_corpus.count
-        if fit_corpus.name not in TARGETS:
+        size = fit_corpus.count
+        if fit_corpus.streams:
             share = max(post.share for post in method.post)
-            size = min(corpus_size, max(SHARD, math.ceil(share * corpus_size)))
+            size = min(size, max(SHARD, math.ceil(share * size)))
         return cls(
-            corpus=fit_corpus.name,
-            corpus_digest=fit_corpus.digest,
-            corpus_size=corpus_size,
-            size=size,
-            seed=seed if size < corpus_size else None,
+            fit_corpus,
+            size,
+            seed=seed if size < fit_corpus.count else None,
             dropout_seed=seed if needs_dropout(method) else None,
         )
 
     @property
     def share(self) -> float:
         """The number of sentences that are fitted on, divided by those of the corpus."""
-        return self.size / self.corpus_size if self.corpus_size else 1.0
+        return self.size / self.fit_corpus.count if self.size else 1.0
 
     @property
     def digest(self) -> str:
         """The digest of the sample; if all sentences are fitted on, the corpus's own digest."""
+        corpus = self.fit_corpus
         if self.seed is None:
-            return self.corpus_digest
-        draw = f"{self.size} of {self.corpus_size}, drawn by seed {self.seed}"
-        return text_digest([self.corpus_digest, draw])
+            return corpus.digest
+        draw = f"{self.size} of {corpus.count}, drawn by seed {self.seed}"
+        return text_digest([corpus.digest, draw])
 
     @property
     def blocks(self) -> list[range]:
@@ -147,22 +142,27 @@ class FitCorpusSample:
         block_size = SHARD * max(SHARDS_A_BLOCK, shards_a_block)
         if self.dropout_seed is not None:
             block_size = max(1, self.size)
-        positions = range(self.size)
-        return [
-            positions[start : start + block_size]
-            for start in range(0, self.size, block_size)
-        ]
+        starts = range(0, self.size, block_size)
+        return [range(start, min(start + block_size, self.size)) for start in starts]
 
-    def drawn(self, sentences: Iterable[str]) -> Iterable[str]:
-        """The sentences of the sample among all `sentences` of the corpus, in their order."""
-        if self.seed is None:
-            return sentences
-        # The generator of the fit has the seed alone. With a second number, the draws here
-        # differ from the draws of the fit.
-        rng = np.random.default_rng([self.seed, 1])
-        is_drawn = np.zeros(self.corpus_size, bool)
-        is_drawn[rng.permutation(self.corpus_size)[: self.size]] = True
-        return compress(sentences, is_drawn)
+    def sentences(self, block: range) -> Iterator[str]:
+        """The sentences of a block, in the order of the corpus.
+
+        For the last block the corpus is read to its end. Raises DataError there if it is
+        not what it was when its digest was computed, since what other sentences gave must
+        not be stored under this digest.
+        """
+        is_last = block.stop == self.size
+        corpus = self.fit_corpus
+        sentences = corpus.unchanged() if is_last else iter(corpus.sentences())
+        if self.seed is not None:
+            # The generator of the fit has the seed alone. With a second number, the draws
+            # here differ from the draws of the fit.
+            rng = np.random.default_rng([self.seed, 1])
+            is_drawn = np.zeros(corpus.count, bool)
+            is_drawn[rng.permutation(corpus.count)[: self.size]] = True
+            sentences = compress(sentences, is_drawn)
+        return islice(sentences, block.start, None if is_last else block.stop)
 
     def file(self, cache: Path, key: str, method: Method) -> Path:
         """The file of the moments or rows that a method is fitted on.
@@ -170,10 +170,10 @@ class FitCorpusSample:
         `key` is the key of the encoder that makes them. The file may not exist yet.
         """
         kind = "moments" if needs_moments_alone(method) else "rows"
-        words = [self.corpus, self.digest[:DIGEST_DIGITS]]
+        words = [self.fit_corpus.name, self.digest[:DIGEST_DIGITS]]
         if self.dropout_seed is not None:
             words.append(f"dropout-{self.dropout_seed}")
-        if self.size < self.corpus_size:
+        if self.seed is not None:
             words.append(f"{self.size}-drawn")
         words.append(_pooling_name(method.pooling))
         return cache / kind / key / f"{'.'.join(words)}.safetensors"
@@ -201,21 +201,11 @@ class FitCorpusPass:
 
     Attributes:
         sample: Which sentences it reads.
-        fit_corpus: The corpus that it reads them from.
-        folder: The cache folder.
-        key: The key of the encoder.
         methods: The methods, each by the file that it is fitted from.
     """
 
     sample: FitCorpusSample
-    fit_corpus: FitCorpus
-    folder: Path
-    key: str
     methods: dict[Path, Method] = field(default_factory=dict)
-
-    def add(self, method: Method) -> None:
-        """Add a method that is fitted on the sample."""
-        self.methods[self.sample.file(self.folder, self.key, method)] = method
 
     @property
     def missing(self) -> dict[Path, Method]:
@@ -232,13 +222,14 @@ class FitCorpusPass:
         The pass is made where their file is missing or damaged. Raises DataError for an
         empty corpus.
         """
-        file = self.sample.file(self.folder, self.key, method)
+        corpus = self.sample.fit_corpus.name
+        file = self.sample.file(encoder.folder, encoder.identity.key, method)
         stored = read_vectors(file)
         if stored is None:
             file.unlink(missing_ok=True)
             # This raises if the encoder lacks what the pooling reads.
             pooled_rows(method.pooling, encoder.probe)
-            progress.phase(f"fitting on {self.sample.corpus}", self.sample.size)
+            progress.phase(f"fitting on {corpus}", self.sample.size)
             for block in self.sample.blocks:
                 self.encode(block, encoder)
                 progress.step(len(block))
@@ -246,7 +237,7 @@ class FitCorpusPass:
             stored = read_vectors(file)
         if stored is None:
             raise DataError(
-                f"{self.sample.corpus}: wanted sentences to fit on, found none; get it again"
+                f"{corpus}: wanted sentences to fit on, found none; get it again"
             )
         return stored
 
@@ -265,9 +256,7 @@ class FitCorpusPass:
         if not vectors_by_file:
             return
         start = perf_counter()
-        # The last block reads to the end of the corpus, which raises there if it changed.
-        stop = None if block.stop >= sample.size else block.stop
-        texts = islice(sample.drawn(self.fit_corpus.sentences()), block.start, stop)
+        texts = sample.sentences(block)
         model: Any = encoder.loaded
         batches: Iterable[Sequence[str]] = encoder.portions(texts)
         if sample.dropout_seed is not None:
@@ -295,27 +284,16 @@ class FitCorpusPass:
         A file stays missing if one of its blocks does: it was not encoded, or another
         process has merged and removed it.
         """
-        blocks_of_file: dict[Path, list[Path]] = {}
         for file in self.missing:
             parts = [_block_file(file, block) for block in self.sample.blocks]
-            if parts and all(part.exists() for part in parts):
-                blocks_of_file[file] = parts
-        if not blocks_of_file:
-            return
-        try:
-            # What other sentences gave must not be stored under the digest of these.
-            self.fit_corpus.require_unchanged()
-        except DataError:
-            for parts in blocks_of_file.values():
-                _remove(parts)
-            raise
-        for file, parts in blocks_of_file.items():
             stored = [read_vectors(part) for part in parts]
             whole = [vectors for vectors in stored if vectors is not None]
-            if len(whole) == len(parts):
-                seconds = sum(seconds for _, seconds in whole)
-                write_vectors(file, joined([vectors for vectors, _ in whole]), seconds)
-                _remove(parts)
+            if not parts or len(whole) < len(parts):
+                continue
+            seconds = sum(seconds for _, seconds in whole)
+            write_vectors(file, joined([vectors for vectors, _ in whole]), seconds)
+            for part in parts:
+                part.unlink(missing_ok=True)
 
 
 def _can_pool(encoder: CachedEncoder, pooling: Pooling) -> bool:
@@ -355,12 +333,6 @@ def joined(parts: Sequence[Vectors]) -> Vectors:
 def _block_file(file: Path, block: range) -> Path:
     """The file of a block until all blocks are merged."""
     return file.with_name(f".{file.name}.{block.start}.block")
-
-
-def _remove(parts: Iterable[Path]) -> None:
-    """Remove the files of blocks."""
-    for part in parts:
-        part.unlink(missing_ok=True)
 
 
 def read_vectors(path: Path) -> tuple[Vectors, float] | None:

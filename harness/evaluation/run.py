@@ -277,8 +277,9 @@ class EncoderRun:
             corpus = texts.fit_corpus
             if corpus is not None and needs_pass(cell.method, corpus):
                 sample = FitCorpusSample.of(cell.method, cell.seed, corpus)
-                new_pass = FitCorpusPass(sample, corpus, folder, key)
-                passes.setdefault(sample, new_pass).add(cell.method)
+                corpus_pass = passes.setdefault(sample, FitCorpusPass(sample))
+                file = sample.file(folder, key, cell.method)
+                corpus_pass.methods[file] = cell.method
         return passes
 
     def encode(self) -> None:

@@ -208,13 +208,12 @@ def test_a_file_is_of_its_share_and_of_its_poolings_settings(tmp_path):
 @given(st.integers(1, 300), st.floats(0.01, 0.99), st.integers(0, 9))
 def test_a_draw_takes_sentences_once_and_in_their_order(count, part, seed):
     size = max(1, int(part * count))
-    sample = FitCorpusSample(
-        corpus="c", corpus_digest="text", corpus_size=count, size=size, seed=seed
-    )
-    drawn = list(sample.drawn(range(count)))
+    corpus_of_numbers = FitCorpus("c", lambda: map("{:03}".format, range(count)))
+    sample = FitCorpusSample(corpus_of_numbers, size, seed)
+    drawn = list(sample.sentences(range(size)))
     assert len(drawn) == size
     assert drawn == sorted(set(drawn))
-    assert drawn == list(sample.drawn(range(count)))
+    assert drawn == list(sample.sentences(range(size)))
 
 
 # Dropout

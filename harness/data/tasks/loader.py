@@ -8,7 +8,7 @@ never compared with published ones.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import islice
@@ -77,13 +77,17 @@ class FitCorpus:
             raise DataError(f"@{self.name}, {error}") from None
         return digest.hexdigest(), digest.count
 
-    def require_unchanged(self) -> None:
-        """Raise DataError if other sentences, or another order of them, are read now."""
-        digest = FitCorpus(self.name, self.sentences).digest
-        if digest != self.digest:
+    def unchanged(self) -> Iterator[str]:
+        """The sentences. Raises DataError behind them if they are not those of the digest."""
+        digest = TextDigest()
+        for sentence in self.sentences():
+            digest.add(sentence)
+            yield sentence
+        if digest.hexdigest() != self.digest:
             raise DataError(
                 f"@{self.name}: wanted the same sentences at each reading, found others: sha256 "
-                f"{self.digest[:12]}, then {digest[:12]}; keep them in a file, and run again"
+                f"{self.digest[:12]}, then {digest.hexdigest()[:12]}; keep them in a file, and "
+                "run again"
             )
 
 
