@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
-from harness.core import hardware
 from harness.core.errors import UsageError
 from harness.core.provenance import Plugin
 from harness.core.terminal import text_table, visible, wrapped
@@ -51,10 +50,14 @@ PrintedRows = Sequence[Mapping[str, Any]]
 
 def usable_device(device: str) -> str:
     """The device, if this machine has it. Raises UsageError if not, and for several devices."""
+    if device == "cpu":
+        return device
+    import torch
+
     devices = ["cpu"]
-    if sys.platform == "darwin":
+    if torch.backends.mps.is_available():
         devices.append("mps")
-    cuda_count = hardware.cuda_devices()
+    cuda_count = torch.cuda.device_count()
     if cuda_count:
         devices += ["cuda", *(f"cuda:{number}" for number in range(cuda_count))]
     if device not in devices:

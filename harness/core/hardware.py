@@ -7,8 +7,6 @@ size of batches change rounding alone.
 
 from __future__ import annotations
 
-import ctypes
-from contextlib import suppress
 from dataclasses import dataclass
 
 from harness.core.errors import UsageError
@@ -50,19 +48,6 @@ class Hardware:
             raise UsageError(
                 f"wanted 1 token or more in a batch, found {self.batch_tokens}"
             )
-
-
-def cuda_devices() -> int:
-    """The number of CUDA devices that this process can use.
-
-    The driver is asked, since importing torch takes seconds.
-    """
-    count = ctypes.c_int(0)
-    with suppress(OSError):  # no driver
-        driver = ctypes.CDLL("libcuda.so.1")
-        if driver.cuInit(0) == 0:
-            driver.cuDeviceGetCount(ctypes.byref(count))
-    return count.value
 
 
 def base_name(encoder: str) -> str:

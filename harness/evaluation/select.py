@@ -12,13 +12,11 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from harness.core.errors import HarnessError, UsageError
+from harness.core.errors import UsageError
 from harness.core.hardware import FLOAT32, Hardware, precision_of
-from harness.core.interfaces import EncoderConfig, Hub, Packaged, Trained, VectorFile
+from harness.core.interfaces import EncoderConfig, Packaged, Trained
 from harness.core.types import Method, Task
-from harness.data.places import Places
 from harness.data.tasks.loader import OWN_TEXTS
-from harness.encoders.word_vectors import StaticConfig
 from harness.registry import Registry, is_glob
 from harness.results.records import Cell
 
@@ -238,7 +236,45 @@ EMBEDDED_ASSET = "embedded"  # comes with the harness
 # The data that a first run downloads: small, public, and enough to compare a small model
 # with published numbers.
 FIRST_ASSETS = ("sts-raw", "sick-raw", "sts-senteval")
-SMOKE_TEST_TASK = "mini-sts"
+# What the first run measures in minutes, as methods with their tasks: each kind of
+# post-processor that draws nothing on a generated task, word vectors on the others, and
+# the published numbers that small public files allow.
+FIRST_CELLS = (
+    (
+        (
+            "bert-mini.mean",
+            "bert-mini.mean+sn@target",
+            "bert-mini.mean+natsv:1@target",
+            "bert-mini.mean+sn+natsv:1@target",
+            "bert-mini.mean+whitening@target",
+        ),
+        ("mini-sts",),
+    ),
+    (
+        ("glove-mini.mean",),
+        (
+            "mini-sts.dev",
+            "mini-sick",
+            "mini-sick.dev",
+            "mini-qnli",
+            "mini-lexical",
+            "mini-kind",
+            "mini-paraphrase",
+        ),
+    ),
+    (
+        ("glove-840b-sick-lower.mean", "glove-840b-sick-lower-sif.mean+natsv:1@target"),
+        ("sick-r.senteval",),
+    ),
+    (
+        (
+            "glove-840b-sick-nltk.mean",
+            "glove-840b-sick-nltk-sif.mean+natsv-pc:1@target",
+        ),
+        ("sick-r.all",),
+    ),
+    (("minilm.mean",), ("sts-b", "sts-b.dev", "sick-r.all", "sts1?.senteval")),
+)
 
 
 def profile(
@@ -248,70 +284,25 @@ def profile(
 
     Args:
         registry: The methods and tasks.
-        name: `first` is measured in minutes on a new machine: the published numbers that
-            small public files allow, and a smoke test of each kind of method. `embedded`
-            reads only files that come with the harness. `standard` is every registered
-            method on every default task, `papers` every published cell whose method is
-            known here, and `all` is both of these.
+        name: `first` is measured in minutes on a new machine. `embedded` reads only
+            files that come with the harness. `standard` is every registered method on
+            every default task, `papers` every published cell whose method is known here,
+            and `all` is both of these.
         papers: The folder of the published tables.
-        seeds: How many seeds a method with randomness has; `first` takes one.
+        seeds: How many seeds a method with randomness has.
     """
+    cells: list[PlannedCell] = []
     if name == "first":
-        cells = [*_smoke_test(registry), *_quick_published_cells(registry, papers)]
-    elif name == "papers":
-        cells = [*_published_cells(registry, papers, seeds)]
-    else:
-        cells = [*select_cells(registry, None, None, seeds)[0]]
-        if name == "embedded":
-            return tuple(
-                cell for cell in cells if _reads_embedded_files(cell, registry)
-            )
-        if name == "all":
-            cells += _published_cells(registry, papers, seeds)
+        for methods, tasks in FIRST_CELLS:
+            cells += select_cells(registry, methods, tasks, seeds)[0]
+    if name in ("all", "embedded", "standard"):
+        cells += select_cells(registry, None, None, seeds)[0]
+    if name == "embedded":
+        cells = [cell for cell in cells if _reads_embedded_files(cell, registry)]
+    if name in ("all", "papers"):
+        cells += _published_cells(registry, papers, seeds)
     cells_by_address = {cell.address: cell for cell in cells}
     return tuple(sorted(cells_by_address.values(), key=run_order))
-
-
-def _quick_published_cells(registry: Registry, papers: Path) -> Iterator[PlannedCell]:
-    """The cells of published numbers that need small public files and one seed.
-
-    Their encoders can be installed as packages, and are scored without a fit; or they
-    are included word vectors, on included tasks.
-    """
-    included = Places(cache=Path(), data_dir=None)
-    for cell in _published_cells(registry, papers, seeds=1):
-        source, asset = cell.encoder.source, cell.task.asset
-        if isinstance(source, Hub) and source.package is not None:
-            if asset in FIRST_ASSETS and not cell.method.post:
-                yield cell
-        elif (
-            isinstance(source, VectorFile)
-            and included.has_encoder(cell.encoder)
-            and included.has_data(asset)
-        ):
-            yield cell
-
-
-def _smoke_test(registry: Registry) -> Iterator[PlannedCell]:
-    """One cell of each kind of method on a generated task, and of word vectors on all of them.
-
-    The kind of a method is the classes of its post-processors; the pooling is always the
-    mean. The cells read only files that come with the harness, and train nothing, neither
-    an encoder nor a flow.
-    """
-    seen_kinds: set[tuple[type, ...]] = set()
-    for cell in profile(registry, "embedded", Path(), seeds=1):
-        method = cell.method
-        needs_training = method.seeded or isinstance(cell.encoder.source, Trained)
-        if method.pooling.name != "mean" or needs_training:
-            continue
-        kind = tuple(type(post) for post in method.post)
-        if cell.task.name == SMOKE_TEST_TASK:
-            if kind not in seen_kinds:
-                yield cell
-            seen_kinds.add(kind)
-        elif isinstance(method.encoder, StaticConfig) and not method.post:
-            yield cell
 
 
 def _reads_embedded_files(cell: PlannedCell, registry: Registry) -> bool:
@@ -341,11 +332,6 @@ def _published_cells(
         for cell in table.cells:
             if cell.method is None:
                 continue
-            try:
-                method = registry.parse(cell.method)
-            except HarnessError:
-                continue  # the table says `no method`
             # A published average is of the cells of several tasks.
-            task_names = cell.average_of or (cell.task,)
-            tasks = [registry.tasks[name] for name in task_names if name]
-            yield from planned_cells([method], tasks, seeds)
+            tasks = [registry.tasks[name] for name in cell.tasks]
+            yield from planned_cells([registry.parse(cell.method)], tasks, seeds)

@@ -9,7 +9,6 @@ from typer.main import get_command
 
 from harness.cli import app
 from harness.cli.options import usable_device
-from harness.core import hardware
 from harness.core.interfaces import Hub
 from harness.data.hub import seal, snapshot_of
 from harness.data.places import packaged
@@ -165,5 +164,5 @@ def test_a_limited_run_is_kept_apart_under_a_name_of_its_own(call, tmp_path):
 
 
 def test_a_device_is_one_that_the_driver_shows(monkeypatch):
-    monkeypatch.setattr(hardware, "cuda_devices", lambda: 3)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 3)
     assert [*map(usable_device, ("cuda", "cuda:1", "cpu"))] == ["cuda", "cuda:1", "cpu"]

@@ -8,7 +8,6 @@ import pytest
 from fakes import snapshot
 from refusals import REFUSALS
 
-from harness.core import hardware
 from harness.core.errors import DataError, UsageError
 from harness.core.toml import read_typed
 from harness.data.catalogue import CATALOGUE_FILE, Catalogue
@@ -49,7 +48,7 @@ def test_a_command_over_stand_ins_is_refused(toys, tmp_path, command, words):
 
 @pytest.mark.parametrize(("command", "words"), REFUSALS["commands"]["packaged"])
 def test_a_command_is_refused(call, monkeypatch, tmp_path, command, words):
-    monkeypatch.setattr(hardware, "cuda_devices", lambda: 0)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 0)
     (tmp_path / "results").symlink_to(ROOT / "results")
     assert_refused(call, tmp_path, command, words)
 

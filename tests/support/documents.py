@@ -64,7 +64,7 @@ def parsed(arguments):
         assert name in command.commands, f"there is no harness {name}"
         command = command.get_command(None, name)
     with (
-        mock.patch("harness.core.hardware.cuda_devices", return_value=4),
+        mock.patch("torch.cuda.device_count", return_value=4),
         mock.patch("harness.cli.options.plugins_in_use"),
         mock.patch("harness.cli.options.plugin_of_file"),
         mock.patch("harness.contracts.plugins.open_plugins"),
