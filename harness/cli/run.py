@@ -31,7 +31,6 @@ from harness.evaluation.run import Outcome, RunContext, execute, failed
 from harness.evaluation.select import PlannedCell, part_of
 from harness.results.failures import note_failures
 from harness.results.layout import papers_of, require_own
-from harness.results.published_tables import load_tables
 from harness.results.records import cell_of
 from harness.results.store import Store
 
@@ -91,6 +90,8 @@ def run_command(
         text = plan_text(plan, opt.terminal_width())
         opt.say(json.dumps(asdict(plan)) if as_json else text)
         return
+    from harness.results.published_tables import load_tables
+
     # A fault in one of them is told before anything is measured.
     methods = {cell.method.id for cell in chosen.cells}
     tables = load_tables(papers_of(baseline), chosen.registry, methods)

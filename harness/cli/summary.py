@@ -1,7 +1,7 @@
 """What a run says: a line for each cell, its scores beside published numbers, what moved.
 
 Each function makes the text of one subject; `harness run` and `harness reproduce` print
-them.
+them. Modules of published numbers are imported where there are some.
 """
 
 from __future__ import annotations
@@ -9,22 +9,26 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from harness.core.terminal import counted, text_table
 from harness.core.types import Record
 from harness.evaluation.run import Outcome
 from harness.registry import Registry
-from harness.report.sentences import (
-    measured_number,
-    percentage,
-    printed_number,
-    states_in_words,
+from harness.results.index import (
+    LOW_COVERAGE,
+    MISSING,
+    CellName,
+    Results,
+    coverage,
+    main_score,
+    value,
 )
-from harness.report.table import MISSING_NUMBER
-from harness.results.index import CellName, Results, main_score, value
-from harness.results.published import Table
-from harness.results.reproduction import Reproduction, low_coverage, reproduce
 from harness.results.verdict import CellState
+
+if TYPE_CHECKING:
+    from harness.results.published import Table
+    from harness.results.reproduction import Reproduction
 
 LINES_SHOWN = 12  # of a list that may have hundreds
 SCORE_HEADER = ("task", "metric", "measured", "published", "verdict", "table")
@@ -49,9 +53,9 @@ def _remarks(records: Iterable[Record]) -> str:
     for record in records:
         if "undefined" in record.facts:
             remarks[str(record.facts["undefined"])] = None
-    known_share = low_coverage(records)
-    if known_share is not None:
-        remarks[f"{percentage(known_share)} of tokens known"] = None
+    known_share = coverage(records)
+    if known_share is not None and known_share < LOW_COVERAGE:
+        remarks[f"{100 * known_share:.0f} % of tokens known"] = None
     return f" ({', '.join(remarks)})" if remarks else ""
 
 
@@ -73,6 +77,8 @@ def numbers_beside(
         for cell in table.cells:
             needed = {*cell.measured_cells}
             if needed and cell.points is not None and needed <= results.by_cell.keys():
+                from harness.results.reproduction import reproduce
+
                 numbers.append(reproduce(cell, results, registry))
     return numbers
 
@@ -84,6 +90,8 @@ def score_table(
     rows_by_method: dict[str, list[tuple[str, ...]]] = {}
     cells_with_number = set()
     for number in numbers:
+        from harness.report.sentences import measured_number, printed_number
+
         cell = number.cell
         method = str(cell.method)
         cells = [(method, task) for task in cell.tasks]
@@ -93,7 +101,7 @@ def score_table(
         row = (
             cell.task if cell.task else f"average of {len(cell.tasks)}",
             " ".join(word for word in (cell.metric, cell.aggregation) if word),
-            (measured_number(number) or MISSING_NUMBER) + remarks,
+            (measured_number(number) or MISSING) + remarks,
             printed_number(cell),
             str(number.state),
             table,
@@ -128,6 +136,8 @@ def count_in_words(numbers: Sequence[Reproduction], cells: int) -> str:
         return "The measured cell has no published number."
     if not numbers:
         return f"None of the {cells:,} measured cells has a published number."
+    from harness.report.sentences import states_in_words
+
     return f"{counted(len(numbers), 'published number')}: {states_in_words(numbers)}."
 
 

@@ -87,31 +87,32 @@ class Resampler:
 
     def fault(self, contrast: Contrast) -> str:
         """Why methods have no difference that could be tested; empty where they have one."""
-        folder = self.results
+        tasks = [task for task, _ in contrast.scores]
         for task, path in contrast.scores:
-            if task not in folder.registry.tasks or path not in RESAMPLED:
+            if task not in self.results.registry.tasks or path not in RESAMPLED:
                 return f"{task}: wanted a score that resamples compute again, found {path[0]}"
-        sides = self.measured(contrast).sides
-        by_method = dict(zip(contrast.methods, sides, strict=True))
-        missing = [m for m, side in by_method.items() if side.value.mean is None]
+        found, missing = [], []
+        for method, side in zip(
+            contrast.methods, self.measured(contrast).sides, strict=True
+        ):
+            found.append(f"{method}: {side}")
+            if side.value.mean is None:
+                missing.append(method)
         if not missing:
             return ""
-        tasks = [task for task, _ in contrast.scores]
-        scores = ", ".join(f"{method}: {side}" for method, side in by_method.items())
         return (
-            f"{', '.join(tasks)}: wanted a score of each method, found {scores}; "
-            f"{measuring_command(missing, tasks, folder)}"
+            f"{', '.join(tasks)}: wanted a score of each method, found {', '.join(found)}; "
+            f"{measuring_command(missing, tasks, self.results)}"
         )
 
     def lacking(self, contrast: Contrast) -> list[str]:
         """The methods of a contrast that lack the similarities of a cell."""
-        return [
-            side[0]
-            for side in self._sides(contrast)
-            if any(
-                self._similarities(side, task) is None for task, _ in contrast.scores
-            )
-        ]
+        lacking: dict[str, None] = {}  # each once, in order
+        for method, seeds in self._sides(contrast):
+            for (task, _), seed in product(contrast.scores, seeds):
+                if self.results.similarities(Cell(method, task, seed)) is None:
+                    lacking[method] = None
+        return [*lacking]
 
     def can_compare(self, contrast: Contrast) -> bool:
         """Whether resamples can compute the difference again."""
@@ -126,14 +127,16 @@ class Resampler:
         Raises:
             DataError: A record is of other pairs than the task's pairs of today.
         """
-        similarities: dict[TaskScore, dict[Side, Any]] = {}
+        sides_by_score: dict[TaskScore, dict[Side, Any]] = {}
         for contrast in contrasts:
             for side, score in product(self._sides(contrast), contrast.scores):
-                of_side = self._similarities(side, score[0])
-                similarities.setdefault(score, {})[side] = of_side
+                method, seeds = side
+                cells = [Cell(method, score[0], seed) for seed in seeds]
+                similarities = [self.results.similarities(cell) for cell in cells]
+                sides_by_score.setdefault(score, {})[side] = similarities
         calls = [
-            partial(_score_resamples, score, self._pairs(score[0], of_sides), of_sides)
-            for score, of_sides in similarities.items()
+            partial(_score_resamples, score, self._pairs(score[0], sides), sides)
+            for score, sides in sides_by_score.items()
         ]
         if calls:
             self.progress.phase(phase, len(calls))
@@ -159,17 +162,6 @@ class Resampler:
         sides = zip(contrast.methods, self.measured(contrast).sides, strict=True)
         return [(method, tuple(sorted(scores.scores))) for method, scores in sides]
 
-    def _similarities(self, side: Side, task: str) -> Float[np.ndarray, "S P"] | None:
-        """The similarities of the task's pairs, of each seed; None if those of one are missing."""
-        method, seeds = side
-        of_seeds = []
-        for seed in seeds:
-            similarities = self.results.similarities(Cell(method, task, seed))
-            if similarities is None:
-                return None
-            of_seeds.append(similarities)
-        return np.stack(of_seeds)
-
     def _pairs(self, task: str, sides: Iterable[Side]) -> Pairs:
         """The pairs of a task. Raises DataError if a method was scored on other ones."""
         texts = self.loader.texts(self.results.registry.tasks[task])
@@ -186,11 +178,11 @@ class Resampler:
 def _score_resamples(
     score: TaskScore,
     pairs: Pairs,
-    similarities: Mapping[Side, Float[np.ndarray, "S P"]],
+    similarities: Mapping[Side, Sequence[Float[np.ndarray, " P"]]],
 ) -> tuple[TaskScore, ScoresOnResamples]:
     """A score of both sides on every resample of the task's items."""
     counts = draw_counts(item_texts(pairs), RESAMPLES)
-    columns = np.concatenate([*similarities.values()])
+    columns = np.stack([*chain.from_iterable(similarities.values())])
     scores = bootstrap_scores(columns, pairs, score[1], counts)
     means = {}
     for method, seeds in similarities:
@@ -237,11 +229,8 @@ def compare_shown(resampler: Resampler, stored: Differences) -> Differences:
     """
     is_open = shown_differences(resampler.results, stored)
     kept = {contrast: stored[contrast] for contrast in is_open if contrast in stored}
-    to_compute = [
-        contrast
-        for contrast in is_open
-        if is_open[contrast] and resampler.can_compare(contrast)
-    ]
+    open_contrasts = [contrast for contrast in is_open if is_open[contrast]]
+    to_compute = [*filter(resampler.can_compare, open_contrasts)]
     return {**kept, **resampler.differences("comparing rows", to_compute)}
 
 

@@ -31,10 +31,10 @@ from harness.results.index import (
     Results,
     Value,
     average,
+    coverage,
     encoder_of_method,
     methods_by_encoder,
 )
-from harness.results.reproduction import coverage
 from harness.results.scorings import Scoring, seven_values
 
 # The sections apart from the seven tasks, with their titles and introductions.

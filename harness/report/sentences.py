@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 from harness.core.metrics import metrics
 from harness.core.types import Method, Task
 from harness.registry import Registry
+from harness.results.index import LOW_COVERAGE
 from harness.results.origins import Origin
 from harness.results.published import PublishedNumber, Row
-from harness.results.reproduction import LOW_COVERAGE, Reproduction
+from harness.results.reproduction import Reproduction
 from harness.results.verdict import CellState
 
 if TYPE_CHECKING:

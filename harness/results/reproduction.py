@@ -17,15 +17,10 @@ from harness.core.types import Method, MethodId, Record, ScorePath, score_at
 from harness.data.tasks.loader import TARGETS
 from harness.data.tasks.readers import OTHER_DATA, release_of
 from harness.registry import Registry
-from harness.results.index import Results, SeedScores, mean_over_tasks
+from harness.results.index import Results, SeedScores, coverage, mean_over_tasks
 from harness.results.origins import Origin, unpinned_origins
 from harness.results.published import PublishedNumber, Table, score_path
 from harness.results.verdict import CellState, Measured, Verdict, verdict
-
-# The coverage is the share of tokens that have a word vector. Vector files for general
-# use cover 88 to 99 % of the tokens of the STS, transfer and embedded tasks (the smallest
-# one, of 15,000 words, covers 88 % of SST-2); a subset made for another task, 46 to 79 %.
-LOW_COVERAGE = 0.85
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -200,18 +195,3 @@ def _has_other_corpus(cell: PublishedNumber, results: Results) -> bool:
         if parts == published_parts and corpus not in (published_id.fit_on, *TARGETS):
             return True
     return False
-
-
-def coverage(records: Iterable[Record]) -> float | None:
-    """The lowest coverage in records; None for records without word vectors."""
-    shares = [record.facts.get("coverage") for record in records]
-    known_shares = [share for share in shares if share is not None]
-    return min(known_shares, default=None)
-
-
-def low_coverage(records: Iterable[Record]) -> float | None:
-    """The lowest coverage in records if it is below `LOW_COVERAGE`, else None."""
-    share = coverage(records)
-    if share is None or share >= LOW_COVERAGE:
-        return None
-    return share

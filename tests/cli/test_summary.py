@@ -21,8 +21,8 @@ from harness.cli.summary import (
 from harness.evaluation.run import Outcome
 from harness.registry import load_registry
 from harness.report.sentences import printed_number
+from harness.results.index import LOW_COVERAGE
 from harness.results.records import Cell
-from harness.results.reproduction import LOW_COVERAGE
 from harness.results.store import Store
 
 REGISTRY = load_registry()
