@@ -1,7 +1,5 @@
 """Device, precision and batches of an encoder: what moves a score is in its name and its key."""
 
-from pathlib import Path
-
 import pytest
 import torch
 from tolerances import ROUNDING, encoding_gap
@@ -37,22 +35,6 @@ def test_a_precision_stands_in_the_name_and_float32_does_not(name, dtype, wanted
     assert base_name(wanted) == "minilm"
 
 
-@pytest.mark.parametrize(
-    ("made", "refusal"),
-    [
-        (lambda: Hardware(dtype="int8"), "wanted a precision of float32"),
-        (lambda: Hardware(batch_tokens=0), "wanted 1 token or more"),
-        (
-            lambda: loaded(Path(), Hardware("cuda:99")),
-            "a device that torch has, found 'cuda:99'",
-        ),
-    ],
-)
-def test_what_cannot_be_is_refused_in_one_line(made, refusal):
-    with pytest.raises(UsageError, match=refusal):
-        made()
-
-
 def test_a_device_and_a_batch_are_told_and_leave_the_key(tmp_path):
     plain = loaded(tmp_path, Hardware())
     placed = loaded(tmp_path, Hardware("cpu:0", batch_tokens=7))
@@ -60,17 +42,6 @@ def test_a_device_and_a_batch_are_told_and_leave_the_key(tmp_path):
     assert (placed.facts["device"], placed.facts["dtype"]) == ("cpu:0", "float32")
     assert placed.choice.tokens == 7
     assert encoding_gap(placed.encode(TEXTS), plain.encode(TEXTS)) <= ROUNDING
-
-
-def test_a_half_precision_has_a_key_of_its_own_before_and_after_loading(tmp_path):
-    keys = set()
-    for dtype in ("float32", "bfloat16", "float16"):
-        hardware = Hardware(dtype=dtype)
-        encoder, config = loaded(tmp_path, hardware), MINI.on(hardware)
-        assert config.identify(Places(tmp_path).encoder(config)).key == encoder.key
-        assert encoder.facts["dtype"] == dtype
-        keys.add(encoder.key)
-    assert len(keys) == 3
 
 
 def test_products_are_of_whole_float32_numbers(tmp_path):

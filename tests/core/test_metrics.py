@@ -30,8 +30,7 @@ from harness.core.metrics.correlation import (
 )
 from harness.core.metrics.geometry import alignment_uniformity
 from harness.core.pairs import Pairs
-from harness.core.types import AGGREGATIONS, Task
-from harness.report.sentences import AGGREGATION_WORDS
+from harness.core.types import Task
 
 # A hundredth of a point on a coarse grid: hypothesis then finds ties and constant
 # columns.
@@ -129,16 +128,6 @@ def test_scores_are_scipys_and_scikit_learns_under_every_aggregation(rows_of_pai
         assert area is None
     else:
         assert area == pytest.approx(100 * roc_auc_score(classes, x), abs=DIGITS)
-
-
-def test_without_pairs_nothing_is_defined_and_every_aggregation_has_its_words():
-    nothing = np.zeros(0)
-    undefined = {"all": None, "mean": None, "wmean": None, "groups": {}}
-    found = scores_of("correlation", nothing, pairs_with(nothing))
-    assert found == {"spearman": undefined, "pearson": undefined}
-    assert scores_of("auc", nothing, pairs_with(nothing)) == {"auc": None}
-    assert {*undefined} == {*AGGREGATIONS, "groups"}
-    assert {*AGGREGATION_WORDS} == {*AGGREGATIONS}
 
 
 @given(SCORED, st.randoms(use_true_random=False))

@@ -23,7 +23,6 @@ TEXTS = {
     "None": (None, "found None"),
     "the NaN of pandas": (float("nan"), "found nan"),
     "bytes": (b"text", "found b'text'"),
-    "a number": (3, "found 3"),
     "a lone surrogate": ("a \ud83d b", r"found '\\ud83d', one half of a character"),
 }
 
@@ -44,12 +43,9 @@ def test_a_sentence_that_is_no_text_is_named(kind):
 WANTED = "gold: wanted a number a pair, found"
 GOLDS = {
     "NaN": ([4.2, np.nan, 1.0], "pair 2: wanted a finite number as gold, found nan"),
-    "None": ([4.2, None, 1.0], "pair 2: wanted a finite number as gold, found nan"),
     "words": (["high", "low", "low"], WANTED),
     "two a pair": ([[1.0, 2.0]] * 3, WANTED),
     "too few": ([1.0, 2.0], "wanted columns of one length, found 2, 3 rows"),
-    "too large": ([1, 10**400, 2], WANTED),
-    "an iterator": (iter([1.0, 2.0, 3.0]), WANTED),
 }
 
 
@@ -71,7 +67,7 @@ def test_no_two_rows_have_one_digest():
     assert len({text_digest(texts) for texts in lists}) == len(lists)
 
 
-@pytest.mark.parametrize("texts", ["abc", {"a", "b", "c"}, None, 3, b"abc"])
+@pytest.mark.parametrize("texts", ["abc", {"a", "b", "c"}])
 @pytest.mark.parametrize("name", ["a", "b", "group"])
 def test_a_column_is_a_list_of_texts(name, texts):
     """A text is no list of its characters, and a set has no order."""

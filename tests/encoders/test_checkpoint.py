@@ -14,12 +14,11 @@ from harness.core.errors import DataError
 from harness.data.places import Places
 from harness.encoders.checkpoint import NOT_APPLIED
 from harness.encoders.module_writer import edit_json
-from harness.encoders.modules import default_pooling, transformer_folder
+from harness.encoders.modules import default_pooling
 from harness.encoders.native import NativeConfig
 from harness.encoders.transformer import TransformerConfig
 from harness.encoders.weights import read_tensors
 from harness.evaluation.evaluate import encoder
-from harness.resolve import config_for
 from harness.training.recipes import SimcseUnsup
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of another's library
@@ -86,15 +85,6 @@ def test_a_setting_that_says_nothing_is_read(folder):
         read(folder)
 
 
-def test_an_adapter_alone_is_no_folder_without_weights(tmp_path):
-    edit_json(tmp_path / "adapter_config.json", **ADAPTER)
-    for read in (PLAIN.identify, lambda f: config_for("m", str(f), f)):
-        with pytest.raises(
-            DataError, match=r"adapter_config.json: adapters are not applied"
-        ):
-            read(tmp_path)
-
-
 def test_a_tokenizer_that_splits_at_random_is_refused(tmp_path):
     folder = tiny_models.make("gpt2", tmp_path / "m")
     content = json.loads((folder / "tokenizer.json").read_text())
@@ -138,12 +128,8 @@ def test_the_transformer_is_where_modules_json_says(old_layout, pristine, tmp_pa
             read(old_layout)
     native = NativeConfig(PLAIN).load(old_layout, tmp_path).encode(TEXTS)
     assert relative_gap(native.native, found.mean[:, -1]) <= ROUNDING
-
-
-def test_a_training_starts_from_the_transformer_that_modules_json_names(old_layout):
     recipe = SimcseUnsup(start=str(old_layout))
-    found = start_folder(recipe, Places(Path()))
-    assert found == old_layout / "0_Transformer" == transformer_folder(old_layout)
+    assert start_folder(recipe, Places(Path())) == old_layout / "0_Transformer"
     assert start_name(recipe) == "model"
 
 

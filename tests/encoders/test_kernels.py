@@ -198,9 +198,11 @@ def test_the_pass_follows_from_architecture_and_device(
 # Precisions and devices
 
 
-def test_another_precision_is_another_encoder(load):
+def test_another_precision_is_another_encoder(load, checkpoint):
     whole, half = load("bert", PLAIN), load("bert", dtype="bfloat16")
     assert half.key != whole.key
+    config = TINY.on(Hardware(dtype="bfloat16"))
+    assert config.identify(checkpoint("bert")).key == half.key
     assert half.facts["dtype"] == "bfloat16"
     rounded = half.encode(TEXTS)
     assert rounded.mean.dtype == np.float32

@@ -4,11 +4,9 @@ import shutil
 
 import numpy as np
 import pytest
-import torch
 from modular_models import MODULES, PROMPTS, D, saved, transformer
 from safetensors.torch import load_file, save_file
 from sentence_transformers import SentenceTransformer
-from sentence_transformers.base.modules import Router
 from sentence_transformers.sentence_transformer import modules as st
 from tiny_models import rest_slow
 from tolerances import ROUNDING, relative_gap
@@ -162,19 +160,6 @@ def test_dot_products_are_cosines_of_vectors_of_unit_length_alone(tmp_path):
         vectors_of_harness(folder)
 
 
-def test_a_folder_with_a_model_for_each_route_names_one(tmp_path):
-    query, document = (
-        [transformer(tmp_path / kind, "bert"), st.Pooling(D, "mean")] for kind in "qd"
-    )
-    router = Router.for_query_document(query, document, default_route="document")
-    folder = tmp_path / "model"
-    SentenceTransformer(modules=[router]).save(str(folder), create_model_card=False)
-    for config in (PLAIN, NativeConfig(PLAIN)):
-        with pytest.raises(DataError, match=r"Router .*the folder of a model in it"):
-            config.identify(folder)
-    PLAIN.load(folder / "document_0_Transformer", tmp_path).encode(TEXTS)
-
-
 def test_a_decoder_is_never_taken_for_an_encoder(tmp_path):
     """Of T5 the library pools the encoder, of BART the decoder."""
     modules = [transformer(tmp_path, "bart"), st.Pooling(D, "mean")]
@@ -182,16 +167,6 @@ def test_a_decoder_is_never_taken_for_an_encoder(tmp_path):
     SentenceTransformer(modules=modules).save(folder, create_model_card=False)
     with pytest.raises(DataError, match=r"m\.native: wanted an encoder, found a bart"):
         vectors_of_harness(tmp_path / "model")
-
-
-def test_a_table_of_fewer_vectors_than_tokens_is_refused(tmp_path):
-    folder = saved(tmp_path, "static")
-    save_file({"embeddings": torch.randn(3, 3)}, folder / "model.safetensors")
-    with pytest.raises(DataError, match="a vector for each token") as refusal:
-        vectors_of_harness(folder)
-    assert "\n" not in str(refusal.value)
-    with pytest.raises(UsageError, match="float32 alone"):
-        NativeConfig(TransformerConfig("m-bfloat16", "")).identify(folder)
 
 
 def test_whatever_changes_a_vector_changes_the_key(tmp_path):
@@ -261,26 +236,13 @@ def test_the_pooling_of_a_folder_is_read_from_its_files(
     assert default_pooling(tmp_path) == wanted
 
 
-@pytest.mark.parametrize(
-    ("change", "poolings", "said"),
-    [
-        ({}, ["cls"], "`cls` bypass the modules of m (Pooling, Dense); use `m.native`"),
-        (
-            {"truncate_dim": 3, **DEFAULT},
-            ["mean"],
-            "`mean` bypass the modules of m (Pooling, Dense, the prompt 'the dog: ', the first 3 "
-            "dimensions); use `m.native`",
-        ),
-    ],
-)
-def test_a_plan_says_which_poolings_bypass_the_modules(
-    change, poolings, said, dense, tmp_path
-):
+def test_a_plan_says_which_poolings_bypass_the_modules(dense, tmp_path):
     folder = shutil.copytree(dense, tmp_path / "model")
-    edit_json(folder / WHOLE, **change)
-    assert bypass_note(PLAIN, folder, poolings) == f"Poolings such as {said}"
-    modules(FIRST, FOREIGN)(folder)
-    assert "(not all of which are read here)" in bypass_note(PLAIN, folder, poolings)
+    edit_json(folder / WHOLE, truncate_dim=3, **DEFAULT)
+    assert bypass_note(PLAIN, folder, ["mean"]) == (
+        "Poolings such as `mean` bypass the modules of m (Pooling, Dense, the prompt "
+        "'the dog: ', the first 3 dimensions); use `m.native`"
+    )
     modules(FIRST, entry("1_Pooling", "Pooling"))(folder)
     edit_json(folder / WHOLE, truncate_dim=None, default_prompt_name=None)
     assert not bypass_note(PLAIN, folder, ["mean"])
@@ -293,3 +255,9 @@ def test_hidden_states_and_modules_are_two_encodings(tmp_path):
         MEAN_POOLING(native)
     with pytest.raises(UsageError, match="not of a model under"):
         NATIVE(PLAIN.load(folder, tmp_path).encode(["a"]))
+
+
+def test_a_table_of_vectors_has_one_precision(tmp_path):
+    config = NativeConfig(TransformerConfig("m-bfloat16", ""))
+    with pytest.raises(UsageError, match="float32 alone"):
+        config.identify(saved(tmp_path, "static"))

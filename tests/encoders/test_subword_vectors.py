@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 from model2vec import StaticModel
-from safetensors.numpy import save_file
-from subword_tables import SHARED, VARIANTS, VECTORS, byte_pairs, made, variant
+from subword_tables import VARIANTS, byte_pairs, made, variant
 from tolerances import relative_gap
 
 from harness.core.errors import DataError
@@ -71,11 +70,7 @@ def test_everything_that_changes_a_vector_changes_the_key(tmp_path):
     assert len(set(keys)) == len(keys)
 
 
-OPENS = "m2v: wanted a table that Model2Vec opens at"
-
-
-def with_tensors(**tensors):
-    return lambda folder: save_file(tensors, folder / "model.safetensors")
+OPENS = "m2v: wanted a table that Model2Vec opens at .* header too small"
 
 
 def with_dropout(folder):
@@ -86,10 +81,7 @@ def with_dropout(folder):
 @pytest.mark.parametrize(
     ("spoil", "complaint"),
     [
-        (lambda f: (f / "config.json").unlink(), OPENS),
-        (lambda f: (f / "model.safetensors").write_bytes(b"x"), "header too small"),
-        (with_tensors(embeddings=VECTORS[:3]), "vectors .3"),
-        (with_tensors(**SHARED | {"weights": SHARED["weights"][:4]}), "out of bounds"),
+        (lambda f: (f / "model.safetensors").write_bytes(b"x"), OPENS),
         (with_dropout, "dropout = 0.1 .* at random"),
     ],
 )
