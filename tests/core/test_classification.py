@@ -23,9 +23,7 @@ from harness.core.pairs import Pairs
 NO_ROWS = np.zeros(0, np.int64)
 
 
-def blobs(
-    count: int, width: int = 6, classes: int = 2, apart: float = 1.0, seed: int = 0
-):
+def blobs(count, width=6, classes=2, apart=1.0, seed=0):
     """Vectors around one centre a class, and the class of each."""
     rng = np.random.default_rng(seed)
     y = rng.permutation(np.arange(count) % classes)
@@ -33,18 +31,18 @@ def blobs(
     return (centres[y] + rng.normal(size=(count, width))).astype(np.float32), y
 
 
-def labelled(x: np.ndarray, y: np.ndarray) -> LabelledRows:
+def labelled(x, y):
     return LabelledRows(
         np.column_stack([x, np.ones(len(x), np.float32)]), y, int(y.max()) + 1
     )
 
 
-def items(y: np.ndarray, first: int = 0) -> PairRows:
+def items(y, first=0):
     """Single sentences, whose vectors are the rows of a matrix from `first` on."""
     return PairRows(np.arange(first, first + len(y)), NO_ROWS, y.astype(np.float64))
 
 
-def in_torch(data: LabelledRows, dev: LabelledRows, penalty: float):
+def in_torch(data, dev, penalty):
     """One regression by torch's own layer, loss and optimiser, as SentEval trains it."""
     torch.manual_seed(SEED)
     layer = torch.nn.Linear(data.x.shape[1] - 1, data.classes)
@@ -90,7 +88,7 @@ def test_training_is_torchs_number_for_number(classes, width):
 # The protocol
 
 
-def by_splits(*sizes: int, apart: float = 8.0):
+def by_splits(*sizes, apart=8.0):
     """Sets of one problem: all vectors, and each set as rows of them."""
     sets = [blobs(size, apart=apart, seed=size) for size in sizes]
     starts = np.cumsum([0, *sizes[:-1]]).tolist()
@@ -142,7 +140,7 @@ def test_what_cannot_be_classified_is_refused():
 # Scores
 
 
-def scores(values: np.ndarray, gold: np.ndarray) -> dict:
+def scores(values, gold):
     texts = ("a sentence",) * len(gold)
     return metrics()["classification"].score(values, Pairs(texts, (), gold, texts))
 

@@ -18,7 +18,7 @@ from harness.core.pairs import Pairs, pairs_digest, rows_digest
 PAIRS = Pairs(("a b", "é"), ("c", "d"), np.array([0.1, 5.0]), ("x", "y"))
 
 
-def sha256(text: str) -> str:
+def sha256(text):
     return hashlib.sha256(text.encode()).hexdigest()
 
 

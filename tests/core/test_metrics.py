@@ -43,19 +43,19 @@ DIGITS = 1e-9
 CORRELATIONS = {"spearman": spearmanr, "pearson": pearsonr}
 
 
-def scores_of(metric: str, values: np.ndarray, pairs: Pairs) -> dict:
+def scores_of(metric, values, pairs):
     splits = ("dev", "test")
     task = Task("t", lambda *_: None, splits, ("test",), metric, "none", "raw")
     return score(task, values, pairs)
 
 
-def pairs_with(gold, group=None) -> Pairs:
+def pairs_with(gold, group=None):
     texts = tuple(f"text {number}" for number in range(len(gold)))
     gold = np.array(gold, dtype=np.float64)
     return Pairs(texts, texts[::-1], gold, group or ("g",) * len(gold))
 
 
-def values_in_order(scores) -> list:
+def values_in_order(scores):
     if isinstance(scores, dict):
         return [
             value for key in sorted(scores) for value in values_in_order(scores[key])
@@ -63,14 +63,14 @@ def values_in_order(scores) -> list:
     return [np.nan if scores is None else scores]
 
 
-def undefined_or(statistic, x, y) -> float:
+def undefined_or(statistic, x, y):
     """A statistic of another program, x100; NaN where it is undefined."""
     if len(x) < 2 or np.ptp(x) == 0 or np.ptp(y) == 0:
         return np.nan
     return 100 * statistic(x, y)[0]
 
 
-def plain_aggregations(statistic, x, pairs: Pairs) -> dict:
+def plain_aggregations(statistic, x, pairs):
     """SentEval's STSEval: each subset, their means, and all together."""
     group = np.array(pairs.group)
     subsets = [group == name for name in dict.fromkeys(pairs.group)]
@@ -224,7 +224,7 @@ def test_lexical_scores_are_spearmans_of_similarity_and_distance(rows_of_pairs):
 # Alignment and uniformity
 
 
-def wang_isola(x: np.ndarray, y: np.ndarray, positive: np.ndarray):
+def wang_isola(x, y, positive):
     """The authors' code (Wang & Isola 2020, arXiv 2005.10242), alpha = 2 and t = 2."""
     x, y = (
         torch.nn.functional.normalize(torch.tensor(v, dtype=torch.float64))

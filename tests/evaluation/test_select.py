@@ -31,7 +31,6 @@ def cells(planned):
 def test_all_is_what_is_registered_and_what_is_published(chosen):
     assert cells(chosen["all"]) == cells(chosen["standard"]) | cells(chosen["papers"])
     assert cells(chosen["embedded"]) < cells(chosen["standard"])
-    assert not cells(chosen["papers"]) <= cells(chosen["standard"])
 
 
 def test_the_embedded_profile_reads_nothing_from_outside(chosen):
@@ -74,14 +73,10 @@ def test_a_glob_names_what_it_leaves_out_and_how_to_run_it():
     chosen = {cell.method.id for cell in selected}
     dropped = {method.id for method in found.select_methods(globs)} - chosen
     assert chosen
-    names = message.partition("to run it: ")[2].split(", ")
-    assert set(names) == dropped
-    assert f"{len(dropped)} methods" in message
-    assert "by its id (-m ID)" in message
+    assert set(message.partition("to run it: ")[2].split(", ")) == dropped
     every, message = select_cells(found, [*globs, *dropped], tasks, 1)
     assert {cell.method.id for cell in every} == chosen | dropped
     assert message == ""
-    assert select_cells(found, None, tasks, 1)[1] == ""
 
 
 def test_the_first_profile_reproduces_published_numbers_and_tries_each_kind_of_method(
@@ -102,6 +97,9 @@ def test_the_first_profile_reproduces_published_numbers_and_tries_each_kind_of_m
     embedded = chosen["embedded"]
     assert cells(smoke) <= cells(embedded)
     assert {p.task.name for p in smoke} == {p.task.name for p in embedded}
-    untrained = [p.method for p in embedded if not p.method.seeded]
-    kinds = {type(post) for method in untrained for post in method.post}
-    assert {type(post) for p in smoke for post in p.method.post} == kinds
+
+    def kinds(planned):
+        untrained = [cell.method for cell in planned if not cell.method.seeded]
+        return {type(post) for method in untrained for post in method.post}
+
+    assert kinds(smoke) == kinds(embedded)

@@ -16,7 +16,7 @@ from harness.training.loop import Schedule, train
 class Line:
     """Fits y = 3x with a dropped-out input: its steps depend on torch's generator."""
 
-    def __init__(self, seed: int = 0, stop_at: int | None = None) -> None:
+    def __init__(self, seed=0, stop_at=None):
         self.model = nn.Sequential(nn.Dropout(0.3), nn.Linear(4, 4), nn.Linear(4, 1))
         rng = np.random.default_rng(seed)
         for parameter in self.model.parameters():
@@ -24,7 +24,7 @@ class Line:
             parameter.data = torch.from_numpy(numbers).float()
         self.stop_at, self.trained = stop_at, []
 
-    def loss(self, step: int) -> torch.Tensor:
+    def loss(self, step):
         if step == self.stop_at:
             raise KeyboardInterrupt
         self.trained.append(self.model.training)
@@ -36,7 +36,7 @@ class Line:
 SCHEDULE = Schedule(steps=20, learning_rate=0.05, warmup=4, weight_decay=0.1)
 
 
-def weights(line: Line) -> torch.Tensor:
+def weights(line):
     return torch.cat([p.detach().reshape(-1) for p in line.model.parameters()])
 
 
@@ -62,7 +62,7 @@ def saved_each_step(monkeypatch):
 @pytest.mark.usefixtures("saved_each_step")
 @pytest.mark.parametrize("stop_at", [5, 19])
 def test_an_interrupted_training_ends_with_the_same_bits(tmp_path, stop_at):
-    def run(line: Line, **more):
+    def run(line, **more):
         def score():
             return -float(weights(line).norm())
 
@@ -85,7 +85,7 @@ def test_the_weights_that_score_best_are_kept():
     line = Line()
     seen = []
 
-    def score() -> float:
+    def score():
         assert not line.model.training
         torch.rand(5)  # a score may draw: the training does not notice
         seen.append(weights(line).clone())
@@ -103,11 +103,11 @@ def test_the_weights_that_score_best_are_kept():
 class Given(Line):
     """Every number has this gradient, whatever the data."""
 
-    def __init__(self, gradient: float) -> None:
+    def __init__(self, gradient):
         super().__init__()
         self.gradient = gradient
 
-    def loss(self, step: int) -> torch.Tensor:
+    def loss(self, step):
         return self.gradient * sum(p.sum() for p in self.model.parameters())
 
 

@@ -21,7 +21,7 @@ GRID = st.integers(-800, 800).map(lambda eighths: np.float32(eighths / 8))
 ROWS = arrays(np.float32, st.tuples(st.integers(1, 12), st.just(WIDTH)), elements=GRID)
 
 
-def assert_same(one: Moments, other: Moments) -> None:
+def assert_same(one, other):
     """Up to rounding: sums of 1e5 and less, in float64, in another order."""
     assert one.count == other.count
     np.testing.assert_allclose(one.mean, other.mean, atol=1e-10)

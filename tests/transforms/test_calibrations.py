@@ -21,14 +21,14 @@ CLOSE = 1e-9
 NEVER_DRAWN = np.random.default_rng(0)
 
 
-def calibrated(x: np.ndarray, *posts) -> np.ndarray:
+def calibrated(x, *posts):
     """The rows behind post-processors that were fitted on them in the written order."""
     for post in posts:
         x = post.fit(x, NEVER_DRAWN)(x)
     return x
 
 
-def cosines(x: np.ndarray) -> np.ndarray:
+def cosines(x):
     unit = x / np.linalg.norm(x, axis=1, keepdims=True)
     return unit @ unit.T
 
@@ -36,13 +36,13 @@ def cosines(x: np.ndarray) -> np.ndarray:
 # --- the authors' formulas -----------------------------------------------------------------------
 
 
-def plain_sn(x: np.ndarray) -> np.ndarray:
+def plain_sn(x):
     """Li et al. 2020: (u - mean) / standard deviation."""
     x = x.astype(np.float64)
     return (x - x.mean(axis=0)) / x.std(axis=0)
 
 
-def plain_natsv(x: np.ndarray, k: int, centred: bool = False) -> np.ndarray:
+def plain_natsv(x, k, centred=False):
     """Arora et al. 2017 (SIF_embedding.py): X - X V V'; Mu & Viswanath 2018 centre first."""
     x = x.astype(np.float64)
     x = x - x.mean(axis=0) if centred else x
@@ -50,7 +50,7 @@ def plain_natsv(x: np.ndarray, k: int, centred: bool = False) -> np.ndarray:
     return x - x @ vh[:k].T @ vh[:k]
 
 
-def plain_whitening(x: np.ndarray, k: int | None = None) -> np.ndarray:
+def plain_whitening(x, k=None):
     """Su et al. 2021: compute_kernel_bias, then transform_and_normalize up to its norm."""
     x = x.astype(np.float64)
     u, s, _ = np.linalg.svd(np.cov(x.T))

@@ -20,7 +20,7 @@ from harness.evaluation.run import RunContext, execute
 from harness.evaluation.select import planned_cells
 from harness.registry import load_registry
 from harness.results.store import Store
-from harness.transforms.flow_layers import Bijection, initialise_from_data
+from harness.transforms.flow_layers import initialise_from_data
 from harness.transforms.flows import AdamW, FitSettings
 
 FLOW = FLOWS["flow"]
@@ -28,7 +28,7 @@ RANDOM = FLOWS["flow:glorot"]
 COUPLINGS = (FLOW, FLOWS["flow:paper"], RANDOM, NICE, REALNVP)
 
 
-def for_each_of(*posts) -> pytest.MarkDecorator:
+def for_each_of(*posts):
     """The test is of each of these."""
     return pytest.mark.parametrize("post", posts, ids=[post.name for post in posts])
 
@@ -39,11 +39,11 @@ for_every_flow = for_each_of(*BIJECTIONS, FVAE)
 sizes = pytest.mark.parametrize("size", [1, 3, 7, 8, 384])
 
 
-def rng(seed: int = 0) -> np.random.Generator:
+def rng(seed=0):
     return np.random.default_rng(seed)
 
 
-def trained(post, size: int) -> tuple[Bijection, torch.Tensor]:
+def trained(post, size):
     """A model whose every parameter is away from its start, and rows for it."""
     x = torch.from_numpy(rows(40, size)).double()
     model, noise = post.build(size, rng()), rng(1)

@@ -13,12 +13,12 @@ from harness.transforms.flow_layers import initialise_from_data
 from harness.transforms.residual_layers import ResidualBlock
 
 
-def rng(seed: int = 0) -> np.random.Generator:
+def rng(seed=0):
     return np.random.default_rng(seed)
 
 
 @pytest.fixture
-def block() -> ResidualBlock:
+def block():
     """A block that contracts no more than it must, so that its series is long."""
     made = ResidualBlock(4, 4, rng()).requires_grad_(False)
     for weight in made.weights:
@@ -26,7 +26,7 @@ def block() -> ResidualBlock:
     return made
 
 
-def jacobian(model, row: torch.Tensor) -> torch.Tensor:
+def jacobian(model, row):
     return torch.autograd.functional.jacobian(lambda x: model(x[None])[0][0], row)
 
 
