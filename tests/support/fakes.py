@@ -121,29 +121,11 @@ class BrokenConfig(FakeConfig):
 
 
 @dataclass(frozen=True)
-class FakeMember(FakeConfig):
-    """What a seed makes of a fake family."""
-
-    seed: int = 0
-
-    @property
-    def source(self) -> Trained:
-        return Trained("kin", "kin", "kin-1", self.seed)
-
-
-@dataclass(frozen=True)
 class FakeFamily(FakeConfig):
     """An encoder of which every seed is another one."""
 
     name: str = "kin"
     source: ClassVar[Source] = Trained("kin", "kin", "kin-1")
-
-    def member(self, seed: int) -> FakeMember:
-        name = f"{self.name}, seed {seed}"
-        return FakeMember(name, weights=str(seed), log=self.log, seed=seed)
-
-    def identify(self, path: Path) -> Identity:
-        raise AssertionError("a family has no weights")
 
 
 @dataclass(frozen=True)

@@ -111,11 +111,6 @@ WRONG = {
         result(0.5, "4d", main_score=0.6),
         "its similarity is another",
     ),
-    "two subsets": (
-        '{"dataset_revision": "4d", "scores": {"test": [{"cosine_spearman": 0.5}, {}]}}',
-        "wanted one subset of test, found none or several",
-    ),
-    "cut off": ('{"scores": ', "wanted a result file of mteb"),
 }
 
 
@@ -127,15 +122,9 @@ def test_what_is_no_score_is_refused_by_model_and_file(files, what):
         table_made_from(files)
 
 
-def test_a_result_is_there_exactly_where_the_declaration_says(files):
-    path = files / "checkout" / E5_FOLDER / "STS16.json"
-    path.unlink()
+def test_a_result_is_there_where_the_declaration_says(files):
+    (files / "checkout" / E5_FOLDER / "STS16.json").unlink()
     with pytest.raises(DataError, match=rf"{E5.repo}: .*wants a result, found none"):
-        table_made_from(files)
-    path.write_text(result(0.5, "4d"))
-    declaration = files / "own" / "questions" / DECLARATION
-    declaration.write_text(ROWS.replace(':sts" }', ':sts", without = ["sts16"] }'))
-    with pytest.raises(DataError, match=rf"{E5.repo}: .*wants no result, found one"):
         table_made_from(files)
 
 
@@ -157,12 +146,9 @@ def test_every_declared_row_stands_in_its_table_with_its_encoders_revision():
         table = TABLES[declared.id]
         assert len(declared.rows) == len(table.rows)
         by_method = {row.method: row for row in table.rows if row.method}
+        columns = {column.id for column in table.columns if column.task}
         for wanted in (row for row in declared.rows if row.method):
-            row, source = (
-                by_method[wanted.method],
-                REGISTRY.parse(wanted.method).encoder.source,
-            )
+            row = by_method[wanted.method]
+            source = REGISTRY.parse(wanted.method).encoder.source
             assert row.backbone == f"{source.repo}@{source.revision}"
-            columns = {column.id for column in table.columns if column.task}
             assert set(wanted.without) == columns - row.values.keys()
-            assert source.download_size

@@ -1,15 +1,12 @@
 """The page of speed: what is measured, what is not, and what is refused."""
 
-from pathlib import Path
-
 import pytest
 
 from harness.core.errors import DataError
 from harness.core.files import write_json
-from harness.report.speed import gpu_rows, read_benchmarks, read_gpus, speed_page
+from harness.report.speed import read_benchmarks, result_file, speed_page
 from harness.results.index import NOT_MEASURED
 
-COMMITTED = Path(__file__).parents[2] / "results"
 SPEED = "".join(
     f'[[row]]\nid = "{name}"\nwhat = "{what}"\nagainst = "slow"\ndevice = "cpu"\nwanted = "1.3"\n'
     for name, what in (("fast", "The fast way"), ("gpu", "On a GPU"))
@@ -36,8 +33,8 @@ def speed(tmp_path):
 
 
 @pytest.fixture
-def result(tmp_path, speed):
-    return tmp_path / "records" / "speed" / "fast.json"
+def result(speed):
+    return result_file(speed, "fast")
 
 
 def cells(page, what):
@@ -70,21 +67,3 @@ def test_a_result_without_a_row_is_refused(speed, result):
     write_json(result.with_name("stray.json"), RESULT)
     with pytest.raises(DataError, match="measured, but no row there: stray"):
         read_benchmarks(speed)
-
-
-def test_no_time_of_a_machine_is_on_the_page_of_speed():
-    benchmarks = read_benchmarks(COMMITTED / "questions" / "speed.toml")
-    facts = [result.facts for _, result in benchmarks if result is not None]
-    assert not [name for named in facts for name in named if "second" in name]
-
-
-def test_the_page_has_a_section_for_each_card_and_none_without(tmp_path):
-    assert read_gpus(tmp_path) == []
-    case = {"sentences_per_second": 1234.5, "times_as_fast": 1.5}
-    steps = {"encoding": {"state": "measured", "values": {"a": case}}}
-    content = {"environment": {"device": "Some Card 80GB"}, "steps": steps}
-    (tmp_path / "records" / "gpu").mkdir(parents=True)
-    write_json(tmp_path / "records" / "gpu" / "card.json", content)
-    [(card, measured)] = read_gpus(tmp_path)
-    assert card == "Some Card 80GB"
-    assert gpu_rows(measured) == [["a", "1,234", "1.50"]]
