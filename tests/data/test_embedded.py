@@ -26,11 +26,6 @@ def folder(config):
     return path if path.is_dir() else path.parent
 
 
-def test_all_of_them_take_25_megabytes_at_most():
-    files = [f for config in ENCODERS for f in folder(config).rglob("*") if f.is_file()]
-    assert sum(file.stat().st_size for file in files) < 25e6
-
-
 def test_its_card_and_training_name_the_same_command(embedded):
     about = json.loads((folder(embedded) / "training.json").read_text())
     card = (folder(embedded) / "README.md").read_text()

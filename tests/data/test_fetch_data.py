@@ -284,24 +284,6 @@ def test_what_arrived_stays_where_another_part_is_dead(
     assert [path for _, path, _ in host.asked] == [f"/files/{dead}"]
 
 
-def test_one_archive_serves_all_assets_that_are_taken_from_it(host, data, bring):
-    host.files["both.tar"] = tarred({"a.txt": b"a\n", "b.txt": b"b\n"})
-    assets = []
-    for name in "ab":
-        download = Download(
-            f"{host.url}/files/both.tar",
-            rf"{name}/\1",
-            keep=rf"({name}\.txt)",
-            sha256=sha256(host.files["both.tar"]),
-        )
-        sources = (Source("publisher", (download,)),)
-        part = AssetPart("all", (f"{name}/{name}.txt",), sources)
-        assets.append(asset_with(name, part))
-    bring(*assets)
-    assert len(host.got("both.tar")) == 1
-    assert list(snapshot(data)) == ["a/a.txt", "b/b.txt"]
-
-
 TEXTS = Download("https://host/texts.zip", r"\1", keep=r"(.*\.txt)")
 CHANGED = zipped({"a.txt": b"one two three"}).replace(b"two", b"owt")
 OUTSIDE = ("/a.txt", "../a.txt", "x/../../a.txt", "..\\a.txt", "C:\\a.txt", "\\a.txt")
