@@ -4,7 +4,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from own_tables import TABLE
 
 from harness import read_results
 from harness.core.errors import UsageError
@@ -60,14 +59,3 @@ def test_ones_own_results_stand_before_the_packaged_ones_and_replace_their_cells
     assert list(keys) == names
     assert packaged.published.notna().any()
     assert list(read_results(tmp_path / "results").source) == ["own"] * 2
-
-
-def test_published_tables_of_ones_own_leave_the_packaged_rows_theirs(
-    folder_with_own_results, tmp_path
-):
-    papers = tmp_path / "results" / "papers"
-    papers.mkdir()
-    (papers / "mine.t1.toml").write_text(TABLE.replace("mine.mean", "glove-mini.mean"))
-    frame = read_results()
-    assert frame[frame.source == "own"].published.isna().all()
-    assert (frame[frame.source == "packaged"].verdict == "exact").any()

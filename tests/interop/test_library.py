@@ -158,12 +158,11 @@ def test_a_frame_has_the_scores_that_a_run_has(places, tmp_path):
             "wanted 2 rows for 2 texts, all of one width, found an",
         ),
         (
-            lambda texts: hashed(texts) * [[1]] * np.inf,
+            lambda texts: hashed(texts) * np.inf,
             "found another in the vector of 'a'; mend the function",
         ),
         (lambda texts: [["1", "2"] for _ in texts], "found an array of <U1"),
         (lambda texts: [[1] * len(text) for text in texts], "found a list"),
-        (lambda texts: None, "found a NoneType"),
     ],
 )
 def test_a_function_that_gives_no_vectors_is_refused(function, said):
@@ -171,21 +170,14 @@ def test_a_function_that_gives_no_vectors_is_refused(function, said):
         FunctionConfig("f", function).vectors(["a", "be"])
 
 
-@pytest.mark.parametrize(
-    "function",
-    [
-        lambda texts: np.random.default_rng().normal(size=(len(texts), 3)),
-        lambda texts: hashed(texts) - hashed(texts).mean(axis=0),
-    ],
-    ids=["random", "centred on its batch"],
-)
-def test_a_function_whose_rows_depend_on_more_than_their_text_is_refused(
-    function, places
-):
+def test_a_function_whose_rows_depend_on_more_than_their_text_is_refused(places):
+    def centred_on_its_batch(texts):
+        return hashed(texts) - hashed(texts).mean(axis=0)
+
     with pytest.raises(
         ScoreError, match="wanted one vector of a text whatever the texts next to it"
     ):
-        harness.evaluate(function, "mini-sts", places=places)
+        harness.evaluate(centred_on_its_batch, "mini-sts", places=places)
 
 
 def test_a_function_or_an_object_that_encodes_is_a_model_and_a_task_can_be_ones_own(
@@ -227,10 +219,8 @@ def test_what_is_asked_wrongly_is_refused_before_it_is_measured(given, said, pla
 
 WRONG_TYPES = {
     'embed("A man.")': "wanted a list of texts, found one text; put it into a list",
-    'embed({"text": ["A man."]})': "wanted a list of texts, found a dict; put it into a list",
     'harness.encoder("")': "wanted the name, the folder or the Method of a model, found ''",
     'embed(["A man.", None])': "wanted texts, found None in row 1; leave it out, or make a str of",
-    'embed([["A man."]])': "wanted texts, found ['A man.'] in row 0",
     "harness.encoder(len)": "wanted the name, the folder or the Method of a model, found <built",
     'harness.as_mteb("glove-mini.mean").encode([["a"]])': "batches with the key 'text', as mteb",
     'harness.evaluate("glove-mini.mean", [3])': "unknown task '3'",
