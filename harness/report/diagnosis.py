@@ -51,9 +51,7 @@ def answer_lines(
         verbose: Whether everything is shown.
     """
     verdict = _verdict(diagnosis)
-    suggestions = list(diagnosis.suggestions)
-    if verbose:
-        suggestions += diagnosis.further_suggestions
+    suggestions = diagnosis.explanations if verbose else diagnosis.suggestions
     explanations = []
     for number, suggestion in enumerate(suggestions, start=1):
         title = f"{number}. {_title(suggestion, diagnosis)} [{suggestion.certainty}]"
@@ -288,7 +286,7 @@ def diagnosis_facts(
 ) -> dict[str, Any]:
     """The answer as JSON: the numbers, the notes, and every explanation with its evidence."""
     explanations = []
-    for suggestion in (*diagnosis.suggestions, *diagnosis.further_suggestions):
+    for suggestion in diagnosis.explanations:
         cell = suggestion.printed_cell
         explanations.append(
             {

@@ -18,7 +18,7 @@ by accident.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 from statistics import fmean
 
@@ -148,8 +148,7 @@ class Diagnosis:
     Attributes:
         numbers: The reader's numbers.
         notes: The notes of the table on the row and the columns.
-        suggestions: The first three explanations, the surest first.
-        further_suggestions: All other explanations.
+        explanations: All explanations, the surest first.
         is_rounding: Whether the numbers are the published ones up to rounding.
         distant_spread: A spread over seeds from which the numbers are so far away that
             another seed does not explain them.
@@ -158,44 +157,39 @@ class Diagnosis:
 
     numbers: tuple[ReportedNumber, ...]
     notes: tuple[str, ...]
-    suggestions: tuple[Suggestion, ...] = ()
-    further_suggestions: tuple[Suggestion, ...] = ()
+    explanations: tuple[Suggestion, ...] = ()
     is_rounding: bool = False
     distant_spread: SeedSpread | None = None
     unknown_columns: tuple[str, ...] = ()
 
     @property
+    def suggestions(self) -> tuple[Suggestion, ...]:
+        """The first three explanations."""
+        return self.explanations[:SUGGESTIONS_SHOWN]
+
+    @property
     def is_unknown(self) -> bool:
         """Whether nothing that is known here explains the difference."""
-        return not self.suggestions and not self.is_rounding
+        return not self.explanations and not self.is_rounding
 
     @property
     def is_sure(self) -> bool:
         """Whether one of the explanations is certain or likely, or none is needed."""
-        return self.is_rounding or _has_sure_one(self.suggestions)
+        is_sure = any(each.certainty != "possible" for each in self.explanations)
+        return self.is_rounding or is_sure
 
     @property
     def nothing_is_wrong(self) -> bool:
         """Whether the first explanation is chance: rounding, or another seed."""
         if self.is_rounding:
             return True
-        return bool(self.suggestions) and self.suggestions[0].spread is not None
-
-
-def _has_sure_one(suggestions: Iterable[Suggestion]) -> bool:
-    """Whether a suggestion is certain or likely."""
-    return any(suggestion.certainty != "possible" for suggestion in suggestions)
-
-
-# One of a reader's numbers, with the measured effects of other choices of its protocol.
-EffectsOfNumber = tuple[ReportedNumber, Sequence[Effect]]
+        return bool(self.explanations) and self.explanations[0].spread is not None
 
 
 def diagnose(
     numbers: Sequence[ReportedNumber],
     rows: Iterable[PublishedRow],
     causes: Causes,
-    measured_effects: Sequence[EffectsOfNumber] = (),
     unknown_columns: tuple[str, ...] = (),
 ) -> Diagnosis:
     """Explain how a reader's numbers differ from the numbers of one published row.
@@ -204,8 +198,6 @@ def diagnose(
         numbers: The reader's numbers, all of one row, one a column.
         rows: All published scores by row.
         causes: The curated causes.
-        measured_effects: The measured effects of other choices of the protocol, for some
-            of the numbers. They are looked at where nothing surer is known.
         unknown_columns: Columns that the reader named and the row does not have.
     """
     first = numbers[0].cell
@@ -228,7 +220,8 @@ def diagnose(
     suggestions = [*causes_by_certainty["certain"]]
     printed_elsewhere = _printed_elsewhere(own_rows)
     suggestions += printed_elsewhere
-    if not printed_elsewhere and not is_rounding:
+    is_model_told = len(numbers) >= COLUMNS_OF_A_MODEL
+    if is_model_told and not printed_elsewhere and not is_rounding:
         suggestions += _other_models(other_rows)
     near_rows = [] if printed_elsewhere else [*_near_rows(numbers, own_rows)]
     # A score near one of the development set is one before it is a seed's.
@@ -239,8 +232,6 @@ def diagnose(
     suggestions += causes_by_certainty["likely"]
     if not any(suggestion.certainty == "certain" for suggestion in suggestions):
         suggestions += causes_by_certainty["possible"]
-    if not is_rounding and not _has_sure_one(suggestions):
-        suggestions += _measured_effects(measured_effects)
     suggestions = _without_repetitions(suggestions)
     is_found = any(suggestion.certainty == "certain" for suggestion in suggestions)
 
@@ -251,8 +242,7 @@ def diagnose(
     return Diagnosis(
         numbers=tuple(numbers),
         notes=tuple(notes),
-        suggestions=tuple(suggestions[:SUGGESTIONS_SHOWN]),
-        further_suggestions=tuple(suggestions[SUGGESTIONS_SHOWN:]),
+        explanations=tuple(suggestions),
         is_rounding=is_rounding,
         distant_spread=None if is_found else distant_spread,
         unknown_columns=unknown_columns,
@@ -444,31 +434,35 @@ def _known_causes(
 
 # 5. Choices that were measured to move scores by about the differences
 
+# One of a reader's numbers, with the measured effects of accidental choices.
+EffectsOfNumber = tuple[ReportedNumber, Sequence[Effect]]
 
-def _measured_effects(
-    measured_effects: Sequence[EffectsOfNumber],
-) -> Iterator[Suggestion]:
-    """Accidental choices that moved scores of other encoders by about the differences.
+
+def with_effects(
+    diagnosis: Diagnosis, effects_of_numbers: Sequence[EffectsOfNumber]
+) -> Diagnosis:
+    """A diagnosis with the choices that moved other encoders' scores by about the differences.
 
     A choice has to fit all of these numbers, each on some encoder.
     """
     fits: dict[tuple[str, str], list[Mapping[str, float]]] = {}
-    for number, effects in measured_effects:
+    for number, effects in effects_of_numbers:
         for effect in effects:
-            if len(effect.changes) != 1:
-                continue
-            [change] = effect.changes.items()
             fitting_effects = _fitting_effects(number.gap, effect)
-            if change[0] in ACCIDENTAL_CHOICES and fitting_effects:
+            if fitting_effects:
+                [change] = effect.changes.items()
                 fits.setdefault(change, []).append(fitting_effects)
+    suggestions = list(diagnosis.explanations)
     for (choice, value), fits_of_numbers in fits.items():
-        if len(fits_of_numbers) == len(measured_effects):
-            yield Suggestion(
+        if len(fits_of_numbers) == len(effects_of_numbers):
+            suggestion = Suggestion(
                 about=(choice,),
                 certainty="possible",
                 changes={choice: value},
                 effects=fits_of_numbers[0],
             )
+            suggestions.append(suggestion)
+    return replace(diagnosis, explanations=tuple(_without_repetitions(suggestions)))
 
 
 def _fitting_effects(gap: float, effect: Effect) -> Mapping[str, float]:

@@ -25,17 +25,19 @@ from harness.results.index import Results
 from harness.results.protocols import Protocol
 from harness.results.questions import Trap
 
-# The choices that count as one, in the order in which they are shown: settings that a
-# person makes differently, then poolings, then post-processors. A post-processor and its
-# fit corpus may change together.
-SETTINGS = ("aggregation", "split", "metric", "text", "scored_by", "max_length")
-SINGLE_CHOICES = (
-    *((name,) for name in SETTINGS),
+# The choices that count as one, in the order in which they are shown: settings and
+# poolings, which people choose by accident, then post-processors. A post-processor and
+# its fit corpus may change together.
+ACCIDENTS = (
+    ("aggregation",),
+    ("split",),
+    ("metric",),
+    ("text",),
+    ("scored_by",),
+    ("max_length",),
     ("pooling",),
-    ("post",),
-    ("fit_on",),
-    ("post", "fit_on"),
 )
+SINGLE_CHOICES = (*ACCIDENTS, ("post",), ("fit_on",), ("post", "fit_on"))
 # Everything but the encoder and its maximum length, as a tuple. Rows with the same tuple
 # differ in the encoder alone.
 all_but_encoder = attrgetter(
@@ -236,16 +238,20 @@ class Step:
 
 
 def measured_effects(
-    protocol: Protocol, scores: Scores, registry: Registry, traps: Sequence[Trap] = ()
+    protocol: Protocol,
+    scores: Scores,
+    registry: Registry,
+    traps: Sequence[Trap] = (),
+    choices: Sequence[Sequence[str]] = SINGLE_CHOICES,
 ) -> list[Effect]:
-    """Every change of one choice whose effect was measured.
+    """Every change of one of the choices whose effect was measured.
 
-    They are in the order of `SINGLE_CHOICES`, of one choice the largest effect first. If
-    an effect was measured on the protocol's encoder, the effects on others are left out.
+    They are in the order of the choices, of one choice the largest effect first. If an
+    effect was measured on the protocol's encoder, the effects on others are left out.
     """
     rows_of_traps = [_rows_of_trap(trap, registry) for trap in traps]
     effects: list[Effect] = []
-    for names in SINGLE_CHOICES:
+    for names in choices:
         steps_by_values: dict[tuple[str, ...], list[Step]] = defaultdict(list)
         for step in _steps(protocol, scores, names):
             values = tuple(getattr(step.end, name) for name in names)
@@ -317,6 +323,8 @@ def _steps(protocol: Protocol, scores: Scores, names: Sequence[str]) -> Iterator
         if score_fields(row) == fields_of_protocol:
             groups[fixed_fields(row)].append(row)
     for rows in groups.values():
+        if len(rows) == 1:
+            continue
         starts = [row for row in rows if _has_choices(row, protocol, names)]
         ends = [row for row in rows if _differ_in_all(row, protocol, names)]
         for start, end in product(starts, ends):

@@ -21,14 +21,19 @@ from harness.registry import Registry, load_registry
 from harness.results import conformance
 from harness.results.causes import Causes, read_causes
 from harness.results.claims import ClaimResult, Claims, claim_result, read_claims
-from harness.results.diagnosis import Diagnosis, diagnose
+from harness.results.diagnosis import Diagnosis, diagnose, with_effects
 from harness.results.differences import (
     Differences,
     Floors,
     read_differences,
     read_floors,
 )
-from harness.results.effects import Effect, measured_effects, measured_scores
+from harness.results.effects import (
+    ACCIDENTS,
+    Effect,
+    measured_effects,
+    measured_scores,
+)
 from harness.results.encoder_sizes import EncoderSize, sizes_of_encoders
 from harness.results.explain import Explanation, explain, protocol_of_task
 from harness.results.index import CellName, Results
@@ -64,8 +69,8 @@ from harness.results.standings import Standings, standings_of
 from harness.results.store import Store
 from harness.results.threads import Thread, read_threads
 
-# The reader's numbers for which the effects of other choices are looked at; each takes a
-# third of a second.
+# The reader's numbers for which the effects of other choices are looked at, which takes
+# longer than all else.
 NUMBERS_WITH_EFFECTS = 2
 
 
@@ -303,30 +308,24 @@ class ResultsFolder:
         """
         numbers, unknown_columns = reported_numbers(place, mine, self.tables)
         diagnosis = diagnose(
-            numbers, self.published_rows, self.causes, unknown_columns=unknown_columns
+            numbers, self.published_rows, self.causes, unknown_columns
         )
         if diagnosis.is_sure:
             return diagnosis
         largest_first = sorted(numbers, key=lambda number: -abs(number.gap))
         effects = [
-            (number, self._measured_effects(number))
+            (number, self._effects_of_accidents(number))
             for number in largest_first[:NUMBERS_WITH_EFFECTS]
         ]
-        return diagnose(
-            numbers,
-            self.published_rows,
-            self.causes,
-            effects,
-            unknown_columns=unknown_columns,
-        )
+        return with_effects(diagnosis, effects)
 
-    def _measured_effects(self, number: ReportedNumber) -> Sequence[Effect]:
-        """The effects of other choices on the protocol of a reader's number."""
+    def _effects_of_accidents(self, number: ReportedNumber) -> Sequence[Effect]:
+        """The effects of accidental choices on the protocol of a reader's number."""
         protocol = protocol_of_task(number.cell)
         if protocol is None:
             return ()
         scores = measured_scores(self.records, self.registry, protocol)
-        return measured_effects(protocol, scores, self.registry)
+        return measured_effects(protocol, scores, self.registry, choices=ACCIDENTS)
 
     @cached_property
     def published_numbers(self) -> Mapping[str, PublishedNumber]:

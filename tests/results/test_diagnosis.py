@@ -166,7 +166,7 @@ def test_post_processing_is_never_suggested_for_a_row_that_has_none(gap):
             and cell.points + gap < 100
         ):
             diagnosis = FOLDER.diagnose(cell.id, f"{cell.points + gap:.2f}")
-            for suggestion in (*diagnosis.suggestions, *diagnosis.further_suggestions):
+            for suggestion in diagnosis.explanations:
                 is_accident = {*suggestion.changes} <= {*ACCIDENTAL_CHOICES}
                 assert suggestion.is_printed or is_accident, cell.id
 
