@@ -24,7 +24,7 @@ from harness.report.standings import standing_in_words
 from harness.results.folder import ResultsFolder
 from harness.results.index import DIGEST_DIGITS_SHOWN, Results, value
 from harness.results.published import PublishedNumber
-from harness.results.reproduction import compose_method, is_stale
+from harness.results.reproduction import compose_method
 
 NOT_MEASURED_HERE = "nothing was measured here"
 # Listed in a sentence. More of them are counted: each record names its own commit.
@@ -151,7 +151,7 @@ def cite_method(
     tasks = []
     for task in chosen_tasks or registry.tasks.values():
         records = results.records(name, task.name)
-        if records and not is_stale(records, method):
+        if records and (name, task.name) not in results.stale:
             tasks.append(task)
     sentences = []
     if method is not None:

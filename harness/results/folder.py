@@ -28,12 +28,7 @@ from harness.results.differences import (
     read_differences,
     read_floors,
 )
-from harness.results.effects import (
-    ACCIDENTS,
-    Effect,
-    measured_effects,
-    measured_scores,
-)
+from harness.results.effects import ACCIDENTS, Effect, measured_effects, measured_scores
 from harness.results.encoder_sizes import EncoderSize, sizes_of_encoders
 from harness.results.explain import Explanation, explain, protocol_of_task
 from harness.results.index import CellName, Results
@@ -59,12 +54,7 @@ from harness.results.published_tables import (
 )
 from harness.results.questions import Rehearsal, Search, Trap, read_searches
 from harness.results.records import Cell
-from harness.results.reproduction import (
-    Reproduction,
-    compose_method,
-    is_stale,
-    reproductions,
-)
+from harness.results.reproduction import Reproduction, reproductions, stale_cells
 from harness.results.standings import Standings, standings_of
 from harness.results.store import Store
 from harness.results.threads import Thread, read_threads
@@ -121,15 +111,8 @@ class ResultsFolder:
                 for (method, _), path in results.folders.items()
                 if path in own_folders
             }
-        methods = {
-            name: compose_method(name, self.registry) for name in results.methods
-        }
-        stale = {
-            (method, task)
-            for (method, task), records in results.by_cell.items()
-            if is_stale(records, methods[method])
-        }
-        return replace(results, packaged=packaged, stale=frozenset(stale))
+        stale = stale_cells(results, self.registry)
+        return replace(results, packaged=packaged, stale=stale)
 
     def records_of(self, folder: Path) -> Results:
         """The records that are read from one of the folders."""
@@ -307,9 +290,7 @@ class ResultsFolder:
             UsageError: There is no such row or column, or `mine` has no such numbers.
         """
         numbers, unknown_columns = reported_numbers(place, mine, self.tables)
-        diagnosis = diagnose(
-            numbers, self.published_rows, self.causes, unknown_columns
-        )
+        diagnosis = diagnose(numbers, self.published_rows, self.causes, unknown_columns)
         if diagnosis.is_sure:
             return diagnosis
         largest_first = sorted(numbers, key=lambda number: -abs(number.gap))

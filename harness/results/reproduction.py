@@ -8,7 +8,7 @@ state says which.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
@@ -17,7 +17,13 @@ from harness.core.types import Method, MethodId, Record, ScorePath, score_at
 from harness.data.tasks.loader import TARGETS
 from harness.data.tasks.readers import OTHER_DATA, release_of
 from harness.registry import Registry
-from harness.results.index import Results, SeedScores, coverage, mean_over_tasks
+from harness.results.index import (
+    CellName,
+    Results,
+    SeedScores,
+    coverage,
+    mean_over_tasks,
+)
 from harness.results.origins import Origin, unpinned_origins
 from harness.results.published import PublishedNumber, Table, score_path
 from harness.results.verdict import CellState, Measured, Verdict, verdict
@@ -126,11 +132,17 @@ def compose_method(identifier: str | None, registry: Registry) -> Method | None:
         return None
 
 
-def is_stale(records: Iterable[Record], method: Method | None) -> bool:
-    """Whether a record was measured with other settings than the method has now."""
-    if method is None:
-        return False
-    return any(record.identity != method.identity for record in records)
+def stale_cells(results: Results, registry: Registry) -> frozenset[CellName]:
+    """The cells with a record that was measured with other settings than the method has now."""
+    stale = []
+    for name, task in results.by_cell:
+        method = compose_method(name, registry)
+        if method is None:
+            continue
+        records = results.records(name, task)
+        if any(record.identity != method.identity for record in records):
+            stale.append((name, task))
+    return frozenset(stale)
 
 
 def seed_scores(
@@ -148,14 +160,14 @@ def seed_scores(
         results: The records.
         registry: Methods by name.
     """
-    records = results.records(identifier, task)
-    method = compose_method(identifier, registry)
-    if is_stale(records, method):
+    if (identifier, task) in results.stale:
         return SeedScores({}, state=CellState.STALE)
+    records = results.records(identifier, task)
     releases = [release_of(task, record.digests.get("data")) for record in records]
     if OTHER_DATA in releases:
         return SeedScores({}, state=CellState.OTHER_DATA)
     scores = {record.seed: score_at(record.scores, path) for record in records}
+    method = compose_method(identifier, registry)
     is_seeded = method is not None and method.seeded
     return SeedScores(scores, seeded=is_seeded or len(records) > 1)
 

@@ -204,7 +204,7 @@ NAMES = (
 def test_citations_are_golden(approved):
     """What was not measured has no number and no digest; code is named as the records have it."""
     citations = {
-        state: cite_cell(name, folder_of(results_of(*made)))
+        state: cite_cell(name, folder_of(results_of(*made, found=FAKES)))
         for state, (name, made) in UNMEASURED.items()
     }
     for what, environments in CODE.items():
@@ -215,7 +215,7 @@ def test_citations_are_golden(approved):
         citations[what] = cite_cell("toy.t1/seeded/toy", folder_of(results_of(*made)))
     made = [record(PLAIN, task, score=60.5) for task in ("toy", OTHER.name)]
     made.append(record(SEEDED, "toy", identity="Method(other)"))
-    folder = folder_of(results_of(*made))
+    folder = folder_of(results_of(*made, found=FAKES))
     citations["a table"] = cite_table("toy.t1", folder)
     citations["a method"] = cite_method("fake.mean", folder)
     citations["a stale method"] = cite_method(SEEDED.id, folder)

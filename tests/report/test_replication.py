@@ -150,6 +150,7 @@ def test_a_record_of_other_settings_is_a_hole(claim):
     results = results_of(
         *records_on_seven_tasks("fake.mean", 90.0),
         *records("fake.cls", "sts12", 10.0, written="older"),
+        found=REGISTRY,
     )
     difference = claim_result(claim, results, REGISTRY, {}).findings[0].difference
     assert str(difference.sides[1]) == "stale"

@@ -101,7 +101,9 @@ def measured() -> list[Record]:
 def folder(tmp_path):
     """A results folder with the synthetic table and the records under it."""
     table = load_table(GOLDEN / "synthetic.toml", REGISTRY)
-    return results_folder(tmp_path, REGISTRY, results_of(*measured()), table)
+    return results_folder(
+        tmp_path, REGISTRY, results_of(*measured(), found=REGISTRY), table
+    )
 
 
 def test_a_published_table_with_every_word_of_a_cell_is_golden(approved, folder):

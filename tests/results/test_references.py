@@ -90,7 +90,8 @@ def test_a_training_is_compared_by_the_mean_of_its_seeds():
 )
 def test_what_was_not_measured_says_why_and_never_agrees(changes, records, state):
     reference = replace(THEIRS, cells=(replace(CELL, **changes),))
-    [score] = compare_reference(reference, results_of(*records), {}, REGISTRY)
+    results = results_of(*records, found=REGISTRY)
+    [score] = compare_reference(reference, results, {}, REGISTRY)
     assert (score.ours, score.state, score.agrees, score.difference) == (
         None,
         state,

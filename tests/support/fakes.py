@@ -31,6 +31,7 @@ from harness.results.folder import ResultsFolder
 from harness.results.index import Results
 from harness.results.published import Table
 from harness.results.records import SCHEMA, Cell
+from harness.results.reproduction import stale_cells
 from harness.results.store import Store
 from harness.transforms.affine import Affine, Moments
 from harness.transforms.pooling import POOLINGS
@@ -257,12 +258,15 @@ def made_record(
     return Record(SCHEMA, **(empty | facts | fields))
 
 
-def results_of(*records: Record) -> Results:
-    """Records in memory, by their cells."""
+def results_of(*records: Record, found: Registry | None = None) -> Results:
+    """Records in memory, by their cells; with a registry it is known which of them are stale."""
     by_cell: dict[tuple[str, str], list[Record]] = {}
     for record in records:
         by_cell.setdefault((record.method, record.task), []).append(record)
-    return Results(by_cell)
+    results = Results(by_cell)
+    if found is None:
+        return results
+    return replace(results, stale=stale_cells(results, found))
 
 
 def results_folder(
