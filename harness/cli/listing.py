@@ -296,15 +296,11 @@ def cells_rows(registry: Registry, name: str) -> list[ListedRow]:
     Each has the method that reproduces it, or why none does, and its standing.
     """
     from harness.report.standings import standings_in_short
-    from harness.results.numbers import published_numbers
-    from harness.results.published_tables import load_tables, published_table
-    from harness.results.standings import standings_of
+    from harness.results.folder import ResultsFolder
 
-    tables = load_tables(own_or_committed(OWN / PAPERS), registry)
-    listed_tables = (published_table(name, tables),) if name else tables
-    standings = standings_of(published_numbers(tables).values())
+    folder = ResultsFolder(OWN, registry, own_or_committed(OWN / PAPERS))
     rows: list[ListedRow] = []
-    for table in listed_tables:
+    for table in [folder.table(name)] if name else folder.tables:
         for cell in table.cells:
             row = {
                 "cell": cell.id,
@@ -312,7 +308,7 @@ def cells_rows(registry: Registry, name: str) -> list[ListedRow]:
                 "method": "" if cell.why_not else str(cell.method),
                 "task": ", ".join(cell.tasks),
                 "why not": cell.why_not.id if cell.why_not else "",
-                "standing": standings_in_short(standings.get(cell.id, ())),
+                "standing": standings_in_short(folder.standings.get(cell.id, ())),
             }
             rows.append(row)
     return rows

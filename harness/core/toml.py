@@ -26,6 +26,7 @@ Typed = TypeVar("Typed")
 # The errors of reading. A TOMLDecodeError is a ValueError, and a number of more digits
 # than Python reads raises one.
 READING_ERRORS = (OSError, ValueError, RecursionError)
+NESTED = (dict, list)  # the content that may hold dataclasses
 
 
 def read_typed(
@@ -105,7 +106,7 @@ def _with_names_of_fields(
     Raises DataError for a key that is no field, by its `place`. Content of another form
     than the type's stays as it is; msgspec refuses it.
     """
-    if not isinstance(content, dict | list):
+    if not isinstance(content, NESTED):
         return content
     if get_origin(kind) is UnionType:  # `X | None`
         kind = get_args(kind)[0]
@@ -126,10 +127,14 @@ def _with_names_of_fields(
             if name not in types or name in further_fields:
                 names = ", ".join(n for n in types if n not in further_fields)
                 _refuse(place, f"unknown key {key!r}; known are {names}")
-            table[name] = _with_names_of_fields(types[name], value, f"{place}: {name}")
+            table[name] = value
+            if isinstance(value, NESTED):
+                table[name] = _with_names_of_fields(
+                    types[name], value, f"{place}: {name}"
+                )
     else:
+        item = get_args(kind)[-1] if get_args(kind) else Any
         for key, value in content.items():
-            item = get_args(kind)[-1] if get_args(kind) else Any
             table[key] = _with_names_of_fields(item, value, f"{place}.{key}")
     return table
 

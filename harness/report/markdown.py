@@ -10,6 +10,7 @@ from harness.core.errors import HarnessError
 
 WHITE_SPACE = re.compile(r"[\x00-\x20\x7f\x85\u2028\u2029]+")  # a no-break space stays
 CODE_SPAN = re.compile(r"(`[^`<>]+`)")  # which shows its text as it is
+ENTITY_START = re.compile(r"&(?=#?\w+;)")
 # Characters that are markup anywhere, an underscore that is markup at the edge of a word,
 # and what is markup at the start of a line.
 MARKUP_CHARACTERS = re.compile(r"[\\*~`$\[]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
@@ -32,7 +33,7 @@ def one_line(text: str) -> str:
 
 def _plain(text: str) -> str:
     """A text without code, in which nothing is markup."""
-    entities = re.sub(r"&(?=#?\w+;)", "&amp;", text).replace("<", "&lt;")
+    entities = ENTITY_START.sub("&amp;", text).replace("<", "&lt;")
     return MARKUP_CHARACTERS.sub(r"\\\g<0>", entities)
 
 

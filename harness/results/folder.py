@@ -321,4 +321,4 @@ class ResultsFolder:
     @cached_property
     def standings(self) -> Standings:
         """What published numbers say of each other, by id."""
-        return standings_of(self.published_numbers.values())
+        return standings_of(self.published_numbers.values(), self.published_rows)

@@ -22,7 +22,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from harness.results.numbers import COLUMNS_OF_A_MODEL, PublishedRow, published_rows
+from harness.results.numbers import COLUMNS_OF_A_MODEL, PublishedRow
 from harness.results.published import PublishedNumber
 from harness.results.verdict import TOLERANCES
 
@@ -60,14 +60,12 @@ class Standing:
 Standings = Mapping[str, Sequence[Standing]]
 
 
-def standings_of(published_numbers: Iterable[PublishedNumber]) -> Standings:
-    """The standings of all numbers that have one."""
-    scores = [
-        number
-        for number in published_numbers
-        if number.is_of_one_run and not number.row.model_free
-    ]
-    rows = published_rows(scores)
+def standings_of(
+    published_numbers: Iterable[PublishedNumber], published_rows: Iterable[PublishedRow]
+) -> Standings:
+    """The standings of all numbers that have one, from these numbers and the rows of them."""
+    scores = [number for number in published_numbers if _is_of_a_model(number)]
+    rows = [row for row in published_rows if _is_of_a_model(row.first)]
     found: dict[str, list[Standing]] = defaultdict(list)
     for joined in (
         _of_same_cells(scores),
@@ -77,6 +75,11 @@ def standings_of(published_numbers: Iterable[PublishedNumber]) -> Standings:
         for number, standing in joined:
             found[number.id].append(standing)
     return dict(found)
+
+
+def _is_of_a_model(number: PublishedNumber) -> bool:
+    """Whether a number, as all of its row, is the score of one run of a model."""
+    return number.is_of_one_run and not number.row.model_free
 
 
 def are_equal(first: PublishedNumber, second: PublishedNumber) -> bool:
