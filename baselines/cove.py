@@ -10,7 +10,7 @@ Treebank's conventions, in lower case where GloVe lacks them as they are written
 """
 
 from harness.core.types import Method
-from harness.encoders.cove import CoveConfig
+from harness.encoders.recurrent import CoveConfig
 from harness.encoders.word_tokenizer import Tokeniser
 from harness.transforms.pooling import MEAN
 from .glove import FULL, WEB, vectors

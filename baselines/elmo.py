@@ -11,7 +11,7 @@ the case that they are written in; the training corpus was split by another prog
 """
 
 from harness.core.types import Method
-from harness.encoders.elmo import ElmoConfig
+from harness.encoders.recurrent import ElmoConfig
 from harness.transforms.pooling import LAYER, MEAN, MIX
 
 CITE = "peters2018elmo"

@@ -19,8 +19,12 @@ import numpy as np
 
 from harness.core.errors import UsageError
 from harness.core.types import Method
-from harness.encoders.counted_vectors import CountedConfig, Vocabulary, WordMap
-from harness.encoders.word_vectors import StaticConfig
+from harness.encoders.word_vectors import (
+    CountedConfig,
+    StaticConfig,
+    Vocabulary,
+    WordMap,
+)
 from harness.transforms.pooling import MEAN
 from .glove import FULL, LOWER, SICK, WEB, vectors
 from .natsv import Natsv

@@ -25,8 +25,8 @@ import numpy as np
 
 from harness.core.errors import UsageError
 from harness.core.types import Method
-from harness.encoders.counted_vectors import Counted, Fitted
 from harness.encoders.word_tokenizer import Tokeniser
+from harness.encoders.word_vectors import Counted, Fitted
 from harness.transforms.affine import Affine, FromMoments, Moments
 from harness.transforms.pooling import MEAN
 from .glove import FULL, SICK, WEB, vectors

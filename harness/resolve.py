@@ -21,10 +21,10 @@ from harness.core.types import METHOD_GRAMMAR, Method, MethodId
 from harness.data.places import Places
 from harness.data.tasks.own_pairs import task_of_file
 from harness.encoders.checkpoint import MODULES_FILE, require_nothing_unapplied
-from harness.encoders.elmo import ElmoConfig, is_elmo_folder
 from harness.encoders.function import FunctionConfig
 from harness.encoders.modules import default_pooling
 from harness.encoders.native import bypass_note
+from harness.encoders.recurrent import ElmoConfig, is_elmo_folder
 from harness.encoders.subword_vectors import SubwordConfig, is_subword_folder
 from harness.encoders.transformer import TransformerConfig
 from harness.encoders.word_vectors import StaticConfig

@@ -9,13 +9,22 @@ vectors. Importing this module does not import torch.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from harness.core.digests import digest_of, sha256_of
-from harness.core.errors import AssetMissing, DataError, UsageError
-from harness.core.files import parse_json, require_no_pointer
+from harness.core.errors import (
+    AssetMissing,
+    DataError,
+    HarnessError,
+    UsageError,
+    first_line,
+    is_library_error,
+)
+from harness.core.files import require_no_pointer
+from harness.core.files import parse_json
 
 CONFIG_FILE = "config.json"
 SAFETENSORS = "model.safetensors"
@@ -374,3 +383,35 @@ def identifying_files(folder: Path) -> list[Path]:
         if path.is_file() and not (is_of_others or is_document or is_unread):
             files.append(path)
     return files
+
+
+# Libraries that open a folder: long errors, and splitting at random
+
+
+@contextmanager
+def library_errors(wanted: str, remedy: str) -> Iterator[None]:
+    """Context whose errors of a library become a DataError of one line.
+
+    Args:
+        wanted: What the library was to do: `bert: wanted ...`.
+        remedy: What the user can do.
+    """
+    try:
+        yield
+    except HarnessError:
+        raise
+    except BaseException as error:  # of any class, and tokenizers panics
+        if not is_library_error(error):
+            raise
+        reason = first_line(error) or type(error).__name__
+        raise DataError(f"{wanted}, found: {reason}; {remedy}") from error
+
+
+def require_no_sampling(file: Path, tokenizer: Any) -> None:
+    """Refuse a `tokenizers.Tokenizer` that splits a text at random, by dropout of byte pairs."""
+    dropout = getattr(tokenizer.model, "dropout", None)
+    if dropout:
+        raise DataError(
+            f"{file}: dropout = {dropout:g} splits a text at random, and a text is encoded once; "
+            "set dropout to null"
+        )

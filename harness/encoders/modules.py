@@ -16,7 +16,6 @@ from typing import Any
 
 from harness.core.errors import DataError, UsageError
 from harness.core.files import parse_json
-from harness.encoders.architectures import own_pooling_is
 from harness.encoders.checkpoint import (
     CONFIG_FILE,
     MODULES_FILE,
@@ -51,6 +50,11 @@ POOLING_MODES = {
     "weightedmean": "pooling_mode_weightedmean_tokens",
     "lasttoken": "pooling_mode_lasttoken",
 }
+# The model types whose tokenizers put the summary token first, of those that are most
+# frequent. Others may put it last, as XLNet does, or have none, as causal models.
+CLS_FIRST = frozenset(
+    {"bert", "camembert", "distilbert", "electra", "mpnet", "roberta", "xlm-roberta"}
+)
 # The prompts that a model has without a file.
 DEFAULT_PROMPTS = {"query": "", "document": ""}
 
@@ -140,6 +144,24 @@ def default_pooling(path: Path) -> str:
     if not (path / MODULES_FILE).is_file():
         return MEAN.name
     return read_modules(path.name, path).equal_pooling or NATIVE.name
+
+
+def own_pooling_is(mode: str, config: Mapping[str, Any]) -> bool:
+    """Whether the pooling `mean` or `cls` of the harness pools as sentence-transformers' own does.
+
+    sentence-transformers takes the first token for `cls`, whatever the architecture, and
+    the states of the decoder of a model that has one. `config` is the content of
+    config.json.
+    """
+    if mode == "cls":
+        return config.get("model_type") in CLS_FIRST and not config.get("is_decoder")
+    return not pools_decoder(config)
+
+
+def pools_decoder(config: Mapping[str, Any]) -> bool:
+    """Whether sentence-transformers pools a decoder, of which the harness has the encoder."""
+    model_type = str(config.get("model_type"))
+    return bool(config.get("is_encoder_decoder")) and not model_type.endswith("t5")
 
 
 def transformer_folder(folder: Path) -> Path:

@@ -20,10 +20,11 @@ from harness.encoders.checkpoint import (
     CONFIG_FILE,
     SAFETENSORS,
     folder_digests,
+    library_errors,
     read_settings,
+    require_no_sampling,
 )
 from harness.encoders.config import BaseConfig, FunctionEncoder
-from harness.encoders.library import library_errors, require_no_sampling
 
 # Part of the key of every encoding: change it with any change that moves a vector.
 ENCODING_VERSION = "3: StaticModel.encode of model2vec 0.10"

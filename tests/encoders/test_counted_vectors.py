@@ -11,16 +11,16 @@ from baselines.whitening import Whitening
 from baselines.zipfian import Centring, NatsvOfPrincipal
 from harness.core.errors import AssetMissing, DataError, UsageError
 from harness.data.places import Places
-from harness.encoders.counted_vectors import (
+from harness.encoders.vector_files import write_vectors
+from harness.encoders.word_tokenizer import Tokeniser
+from harness.encoders.word_vectors import (
     Counted,
     CountedConfig,
     Fitted,
+    StaticConfig,
     Vocabulary,
     read_counts,
 )
-from harness.encoders.vector_files import write_vectors
-from harness.encoders.word_tokenizer import Tokeniser
-from harness.encoders.word_vectors import StaticConfig
 from harness.registry import load_registry
 
 WORDS = ("the", "a", "cat", "dog", "runs", "Cat", "zyzzy", "of")
@@ -143,8 +143,6 @@ def test_uncounted_words_are_dropped_and_none_else(tmp_path):
     [
         (lambda f: vocabulary({}), "words that the corpus counts, found none"),
         (lambda f: SifWeights(float("nan")), "wanted a > 0"),
-        (lambda f: Fitted(load_registry().posts["flow"]()), "by a deterministic post"),
-        (lambda f: config(file=None), "wanted vectors in a file of the data folder"),
         (
             lambda f: read(f, "the 5\ncat\n"),
             r"counts\.txt:2: wanted a new word, .*'cat",

@@ -17,7 +17,7 @@ from tolerances import ROUNDING, encoding_gap, relative_gap
 from torch import nn
 
 from harness.core.errors import DataError, UsageError
-from harness.encoders.architectures import REFUSED_ARCHITECTURES, WITHOUT_PADDING
+from harness.encoders.kernels.loading import REFUSED_ARCHITECTURES, WITHOUT_PADDING
 from harness.encoders.module_writer import edit_json
 from harness.encoders.native import NativeConfig
 from harness.encoders.transformer import TransformerConfig

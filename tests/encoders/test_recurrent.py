@@ -11,9 +11,7 @@ from tolerances import ROUNDING, relative_gap
 
 from harness.contracts.samples import encoding
 from harness.core.errors import AssetMissing, DataError, UsageError
-from harness.encoders.cove import CoveConfig
-from harness.encoders.elmo import ElmoConfig
-from harness.encoders.recurrent import BATCH_WORDS
+from harness.encoders.recurrent import BATCH_WORDS, CoveConfig, ElmoConfig
 from harness.encoders.word_tokenizer import Tokeniser
 from harness.registry import load_registry
 from harness.resolve import config_for

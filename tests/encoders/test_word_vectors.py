@@ -23,7 +23,7 @@ from harness.encoders.word_tokenizer import (
     SENTENCE_TRANSFORMERS,
     Tokeniser,
 )
-from harness.encoders.word_vectors import StaticConfig, first_rows
+from harness.encoders.word_vectors import StaticConfig
 
 # One repeated, and one with blanks and a line end of Unicode's own.
 WORDS = ("the", "The", "cat", "n't", "do", ". . \u2028", "café", "the")
@@ -177,7 +177,7 @@ def test_nothing_is_unpickled(tmp_path):
     ],
 )
 def test_rules(tokeniser, text, words):
-    vocabulary = first_rows(WORDS)
+    vocabulary = {word: WORDS.index(word) for word in WORDS}
     assert [WORDS[row] for row in tokeniser.token_rows(text, vocabulary)[0]] == words
 
 

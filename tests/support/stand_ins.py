@@ -35,11 +35,11 @@ from harness.encoders.checkpoint import (
     SAFETENSORS,
     TRAINING_FILE,
 )
-from harness.encoders.counted_vectors import read_counts
 from harness.encoders.module_writer import write_modules, write_settings
 from harness.encoders.modules import LIBRARY, MODEL_FILE, STATIC_MODULE
 from harness.encoders.subword_vectors import MODEL_TYPE
 from harness.encoders.trained import FamilyConfig
+from harness.encoders.word_vectors import read_counts
 from harness.registry import load_registry
 
 LENGTH = 512  # tokens at most

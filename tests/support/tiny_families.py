@@ -13,7 +13,7 @@ import transformers as hf
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
 from transformers.models.auto import modeling_auto
 
-from harness.encoders.architectures import REFUSED_ARCHITECTURES, WITHOUT_PADDING
+from harness.encoders.kernels.loading import REFUSED_ARCHITECTURES, WITHOUT_PADDING
 
 POSITIONS = 64
 GROUPS = ("q_groups", "k_groups", "v_groups", "intermediate_groups", "output_groups")

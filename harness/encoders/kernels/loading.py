@@ -25,8 +25,7 @@ from transformers.utils import logging as transformers_logging
 
 from harness.core.arrays import Float32
 from harness.core.errors import DataError
-from harness.encoders.architectures import REFUSED_ARCHITECTURES, WITHOUT_PADDING
-from harness.encoders.checkpoint import CONFIG_FILE, maximum_length
+from harness.encoders.checkpoint import CONFIG_FILE, library_errors, maximum_length
 from harness.encoders.config import GOLDEN_SENTENCE
 from harness.encoders.kernels.choose import relative_gap
 from harness.encoders.kernels.padded import PaddedKernel
@@ -35,8 +34,26 @@ from harness.encoders.kernels.tokenizing import (
     CuttingTokenizer,
     open_tokenizer,
 )
-from harness.encoders.library import library_errors
 from harness.encoders.weights import read_tensors
+
+# Architectures whose batches hold sentences of one length, without padding: their
+# convolutions, Fourier transforms, hashes and neighbours' embeddings reach over the end
+# of a sentence, so that padding would change its encoding.
+WITHOUT_PADDING = frozenset({"convbert", "fnet", "mobilebert", "nystromformer", "yoso"})
+
+# Architectures that cannot be pooled by layers and tokens, and what to do instead.
+REFUSED_ARCHITECTURES: Mapping[str, str] = {
+    "canine": "it pools characters by fours between its layers, so that its states "
+    "are not those of tokens; take an encoder of sub-words",
+    "dpr": "its model returns the pooler's output alone; save its `bert_model` with "
+    "transformers and name that folder, a BERT",
+    "funnel": "its layers shorten the sentence, so that their states are not those of tokens; "
+    "take an encoder that keeps all of them",
+    "mra": "without CUDA kernels that are downloaded its attention is zero; take an encoder "
+    "whose attention PyTorch computes",
+    "perceiver": "its states are of latent places and not of tokens; take another encoder",
+    "reformer": "its attention is drawn at random for each pass; take another encoder",
+}
 
 # Tensors that an encoder leaves unused: heads of pre-training and of tasks, and buffers
 # that every model makes anew. Any other is a part of the encoder that its configuration

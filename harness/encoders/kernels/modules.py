@@ -19,13 +19,12 @@ from torch import nn
 
 from harness.core.errors import DataError
 from harness.core.interfaces import Encoding, native_encoding
-from harness.encoders.architectures import pools_decoder
+from harness.encoders.checkpoint import library_errors
 from harness.encoders.config import FunctionEncoder
 from harness.encoders.kernels.choose import PLAIN
 from harness.encoders.kernels.loading import opening
 from harness.encoders.kernels.padded import PaddedKernel, TokenIds, to_numpy
-from harness.encoders.library import library_errors
-from harness.encoders.modules import POOLING, Modules
+from harness.encoders.modules import POOLING, Modules, pools_decoder
 from harness.encoders.transformer import TransformerEncoder
 
 LIBRARY = "sentence-transformers"

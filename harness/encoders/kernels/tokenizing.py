@@ -18,9 +18,12 @@ from tokenizers import Tokenizer, normalizers
 from transformers import AutoTokenizer
 
 from harness.core.errors import DataError, UsageError
-from harness.encoders.checkpoint import read_settings
+from harness.encoders.checkpoint import (
+    library_errors,
+    read_settings,
+    require_no_sampling,
+)
 from harness.encoders.config import GOLDEN_SENTENCE
-from harness.encoders.library import library_errors, require_no_sampling
 
 TOKENIZER_FILE = "tokenizer.json"
 TOKENIZER_SETTINGS = "tokenizer_config.json"
