@@ -8,10 +8,10 @@ import torch
 from peers import model_of_berts_shape, peer
 
 from harness.registry import load_registry
-from harness.training.contrastive import ContrastiveTraining
 from harness.training.datasets import read_triplets
 from harness.training.encoder import SentenceEncoder
 from harness.training.loop import Schedule, TrainingRun, seeded
+from harness.training.objectives import EncoderTraining
 from harness.training.recipes import SimcseSup, SimcseUnsup
 
 BATCH, LENGTH = 64, 32  # those of SimCSE
@@ -37,7 +37,7 @@ def our_steps(folder, columns, size, precision):
     if len(columns) > 1:
         recipe = SimcseSup(file="-", **settings)
     encoder = SentenceEncoder("bench", folder, recipe)
-    task = ContrastiveTraining(recipe, encoder, columns)
+    task = EncoderTraining(recipe, encoder, columns)
     task.batches = lambda step: np.arange(size) + step % BATCHES * size
     run = TrainingRun(task, Schedule(10**6, RATE))
     for step in count():

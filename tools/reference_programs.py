@@ -42,7 +42,7 @@ from sentence_transformers.sentence_transformer.losses import (
 from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
 from torch import nn
 
-from harness.cli.train import dev_pairs, open_training, recipe_from, start_folder
+from harness.cli.train import open_training, recipe_from
 from harness.core.errors import HarnessError, UsageError
 from harness.core.files import write_json
 from harness.core.pairs import Pairs
@@ -53,9 +53,9 @@ from harness.registry import load_registry
 from harness.results.conformance import Reference, ReferenceCell
 from harness.results.layout import REFERENCES
 from harness.results.questions import read_search
-from harness.training.contrastive import ContrastiveTraining
 from harness.training.loop import Curve, Schedule
-from harness.training.siamese import SiameseTraining
+from harness.training.objectives import EncoderTraining
+from harness.training.recipes import Sbert, Simcse
 
 COMMAND = "python tools/reference_programs.py"
 POOLINGS = ("cls", "mean")  # whose names and meanings are the same there
@@ -205,9 +205,7 @@ def _versions(programs: Iterable[str]) -> str:
 # Trainings
 
 
-def train(
-    task: ContrastiveTraining | SiameseTraining, folder: Path, dev: Pairs
-) -> Curve:
+def train(task: EncoderTraining, dev: Pairs) -> Curve:
     """Run a training by the library's trainer and loss.
 
     Batches, the learning rate of each step, AdamW's settings, the classifier's first
@@ -216,7 +214,6 @@ def train(
 
     Args:
         task: A training of the harness that has not begun.
-        folder: The checkpoint that it starts from.
         dev: The pairs that are scored before and after.
 
     Raises:
@@ -230,7 +227,7 @@ def train(
             f"{recipe.dropout}"
         )
     full_length = task.encoder.reader.max_length  # development pairs are not cut
-    model = open_model(folder, recipe.pooling, full_length)
+    model = open_model(task.encoder.folder, recipe.pooling, full_length)
     before = evaluated(model, dev)["spearman"]
     model.max_seq_length = recipe.max_length
     losses = _losses(model, _loss(task, model), task)
@@ -239,11 +236,9 @@ def train(
     return Curve(losses, [(len(losses), after)], before=before)
 
 
-def _loss(
-    task: ContrastiveTraining | SiameseTraining, model: SentenceTransformer
-) -> nn.Module:
+def _loss(task: EncoderTraining, model: SentenceTransformer) -> nn.Module:
     """The library's loss; a classifier starts from the task's weights."""
-    if isinstance(task, ContrastiveTraining):
+    if isinstance(task.recipe, Simcse):
         return MultipleNegativesRankingLoss(model, scale=1 / task.recipe.temperature)
     if task.classifier is None:
         return CosineSimilarityLoss(model)
@@ -285,7 +280,7 @@ def _losses(model: SentenceTransformer, loss: nn.Module, task: Any) -> list[floa
     """Train the model in place on the task's batches; the loss of every step."""
     schedule: Schedule = task.schedule
     columns = {f"sentence_{n}": list(column) for n, column in enumerate(task.columns)}
-    if isinstance(task, SiameseTraining):
+    if isinstance(task.recipe, Sbert):
         columns["label"] = task.targets.tolist()
     batches: Any = [task.batches(step).tolist() for step in range(schedule.steps)]
     with tempfile.TemporaryDirectory(prefix="harness-reference-") as folder:
@@ -325,15 +320,12 @@ def train_reference(specs: Sequence[Path], places: Places) -> Reference:
     for search in map(read_search, specs):
         for row in search.rows:
             command = search.command(row)
-            recipe = recipe_from(command)
-            dev = dev_pairs(recipe, places)
+            training, _, dev = open_training(recipe_from(command), places)
             if dev is None:
                 raise UsageError(
                     "wanted a development task to score on: --dev sts-b.senteval.dev"
                 )
-            folder = start_folder(recipe, places)
-            training, _ = open_training(recipe, folder, places)
-            curve = train(training, folder, dev)
+            curve = train(training, dev)
             scores: dict[str, Any] = {
                 "before": curve.before,
                 "best": curve.scores[-1][1],

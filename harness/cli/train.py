@@ -16,7 +16,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -53,45 +53,30 @@ from harness.training.recipes import (
     Threads,
 )
 
+if TYPE_CHECKING:
+    from harness.training.objectives import EncoderTraining
+
 Out = Annotated[Path, typer.Option(help="Output folder.")]
 
 # From a recipe to a checkpoint
 
 
-def start_folder(recipe: Simcse | Sbert, places: Places) -> Path:
-    """The checkpoint that a recipe starts from. Raises UsageError, AssetMissing."""
-    if Path(recipe.start).is_dir():
-        return transformer_folder(Path(recipe.start))
-    encoder = look_up("encoder", recipe.start, load_registry().encoders)
-    return transformer_folder(places.encoder(encoder))
-
-
-def start_name(recipe: Simcse | Sbert) -> str:
-    """The name of the checkpoint to start from: its folder's name, or the encoder's."""
-    return Path(recipe.start).resolve().name
-
-
-def dev_pairs(recipe: Simcse | Sbert, places: Places) -> Pairs | None:
-    """The pairs that select the best checkpoint; None with `--dev none`."""
-    if recipe.dev == "none":
-        return None
-    task = look_up("task", recipe.dev, load_registry().tasks)
-    return task.pairs(places.require_data(task.asset))
-
-
 def open_training(
-    recipe: Simcse | Sbert, folder: Path, places: Places
-) -> tuple[Any, Mapping[str, str]]:
-    """A training whose data and encoder are open, and the digests of its data by name.
+    recipe: Simcse | Sbert, places: Places
+) -> tuple[EncoderTraining, Mapping[str, str], Pairs | None]:
+    """A training, the digests of its data by name, and the pairs that select its checkpoint.
 
-    It sets the number of torch's threads.
-
-    Args:
-        recipe: The settings.
-        folder: The checkpoint that it starts from.
-        places: Where data are.
+    It sets the number of torch's threads. Raises UsageError, AssetMissing.
     """
     registry = load_registry()
+    folder = Path(recipe.start)
+    if not folder.is_dir():
+        encoder = look_up("encoder", recipe.start, registry.encoders)
+        folder = places.encoder(encoder)
+    dev: Pairs | None = None
+    if recipe.dev != "none":
+        dev_task = look_up("task", recipe.dev, registry.tasks)
+        dev = dev_task.pairs(places.require_data(dev_task.asset))
     targets: Any = ()
     match recipe:
         case SimcseUnsup():
@@ -114,52 +99,44 @@ def open_training(
 
     import torch
 
-    from harness.training.contrastive import ContrastiveTraining
     from harness.training.encoder import SentenceEncoder
-    from harness.training.masked_words import MaskedLMHead
-    from harness.training.siamese import SiameseTraining
+    from harness.training.objectives import EncoderTraining
 
     if recipe.threads is not None:
         torch.set_num_threads(recipe.threads)
-    checkpoint = (start_name(recipe), folder)
-    if isinstance(recipe, Sbert):
-        encoder = SentenceEncoder(*checkpoint, recipe)
-        return SiameseTraining(recipe, encoder, columns, targets), digests
-    encoder = SentenceEncoder(*checkpoint, recipe, recipe.head)
-    head = MaskedLMHead(*checkpoint, encoder) if recipe.masked_words else None
-    return ContrastiveTraining(recipe, encoder, columns, head), digests
+    name = Path(recipe.start).resolve().name
+    trained = SentenceEncoder(name, transformer_folder(folder), recipe)
+    return EncoderTraining(recipe, trained, columns, targets), digests, dev
 
 
 def run_training(recipe: Simcse | Sbert, out: Path, places: Places) -> None:
-    """Train, write the checkpoint, and print its steps and best score."""
+    """Train, write the checkpoint, and print its steps and best score.
+
+    Modules of the folder to start from that are not trained, such as its own pooling, are
+    noted.
+    """
     opt.usable_device(recipe.device)
-    folder = start_folder(recipe, places)
-    _note_untrained_modules(recipe)
+    start = Path(recipe.start)
+    if start.is_dir():
+        config = TransformerConfig(name=start.resolve().name, repo="")
+        pooling = recipe.pooling
+        remedy = (
+            f"`{pooling}` of the transformer alone is trained; --pooling takes another"
+        )
+        note = bypass_note(config, start, [pooling], remedy)
+        if note:
+            opt.note(f"Note: {note}")
     make_folder(out.absolute().parent, "--out", to_write=True)
-    training, digests = open_training(recipe, folder, places)
-    dev = dev_pairs(recipe, places)
+    training, digests, dev = open_training(recipe, places)
     from harness.training.finetune import finetune
 
     with progress_on(sys.stderr) as bar:
-        curve = finetune(training, folder, out, bar, data=digests, dev=dev)
+        curve = finetune(training, out, bar, data=digests, dev=dev)
     line = f"{out}: {len(curve.losses):,} steps"
     if curve.best is not None:
         step, score = curve.best
         line += f", best on {recipe.dev}: {score:.2f} at step {step}"
     opt.say(line)
-
-
-def _note_untrained_modules(recipe: Simcse | Sbert) -> None:
-    """Note modules of the folder to start from, such as its own pooling, that are not trained."""
-    start = Path(recipe.start)
-    if not start.is_dir():
-        return
-    config = TransformerConfig(name=start_name(recipe), repo="")
-    pooling = recipe.pooling
-    remedy = f"`{pooling}` of the transformer alone is trained; --pooling takes another"
-    note = bypass_note(config, start, [pooling], remedy)
-    if note:
-        opt.note(f"Note: {note}")
 
 
 def recipe_from(words: str) -> Simcse | Sbert:
@@ -218,17 +195,18 @@ def family(
     for name, config in resolver.registry.encoders.items():
         if isinstance(config, FamilyConfig):
             families[name] = config
-    named: dict[str, None] = {}  # each once, in order
+    chosen: dict[str, FamilyConfig] = {}  # each once, in order
     for pattern in names:
-        named.update(dict.fromkeys(fnmatch.filter(families, pattern) or [pattern]))
-    chosen = [look_up("family", name, families) for name in named]
-    for config in chosen:
-        members = [config.member(seed) for seed in range(seeds)]
-        untrained = [member for member in members if not places.has_encoder(member)]
-        for member in untrained:
-            train_member(member.name, member.source, places, threads)
+        for name in fnmatch.filter(families, pattern) or [pattern]:
+            chosen[name] = look_up("family", name, families)
+    for name, config in chosen.items():
+        untrained = False
+        for member in map(config.member, range(seeds)):
+            if not places.has_encoder(member):
+                untrained = True
+                train_member(member.name, member.source, places, threads)
         if not untrained:
-            opt.say(f"{config.name}: all {seeds} seeds are here already")
+            opt.say(f"{name}: all {seeds} seeds are here already")
 
 
 def train_member(

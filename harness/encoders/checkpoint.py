@@ -23,8 +23,7 @@ from harness.core.errors import (
     first_line,
     is_library_error,
 )
-from harness.core.files import require_no_pointer
-from harness.core.files import parse_json
+from harness.core.files import parse_json, require_no_pointer
 
 CONFIG_FILE = "config.json"
 SAFETENSORS = "model.safetensors"

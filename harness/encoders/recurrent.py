@@ -26,9 +26,8 @@ from typing import Any
 import numpy as np
 
 from harness.core.arrays import Float32
-from harness.core.digests import digest_of, sha256_of
+from harness.core.digests import digest_of, identity_text, sha256_of
 from harness.core.errors import AssetMissing, DataError
-from harness.core.digests import identity_text
 from harness.core.interfaces import Encoding, Identity, LocalFiles, Source, VectorFile
 from harness.encoders.checkpoint import library_errors, read_settings, require_weights
 from harness.encoders.config import BaseConfig, FunctionEncoder

@@ -18,10 +18,9 @@ from typing import ClassVar
 import numpy as np
 
 from harness.core.arrays import Float32, Int64
-from harness.core.digests import digest_of, sha256_of
+from harness.core.digests import NOT_IN_IDENTITY, digest_of, identity_text, sha256_of
 from harness.core.errors import AssetMissing, DataError, UsageError
 from harness.core.files import require_no_pointer
-from harness.core.digests import NOT_IN_IDENTITY, identity_text
 from harness.core.interfaces import (
     Encoding,
     Hub,

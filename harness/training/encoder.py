@@ -30,7 +30,7 @@ from harness.encoders.checkpoint import maximum_length, weights_files
 from harness.encoders.kernels.loading import open_checkpoint
 from harness.encoders.kernels.packed import Run, runs_of
 from harness.encoders.kernels.padded import TokenIds, padded_states
-from harness.training.recipes import HeadUse, Sbert, Simcse
+from harness.training.recipes import Sbert, Simcse
 from harness.transforms.pooling import CLS, POOLINGS, Cls, Mean
 
 # Dropout
@@ -195,11 +195,11 @@ class SentenceEncoder(nn.Module):
         name: Its name, for messages.
         folder: The checkpoint folder.
         recipe: The settings of the training.
-        head: The use of a head, a dense layer with tanh over the pooled vector, as BERT's
-            pooler is: in training only ("train"), or kept as the checkpoint's pooler
-            ("keep"), or no head ("none").
 
     Attributes:
+        head_use: The use of a head, a dense layer with tanh over the pooled vector, as
+            BERT's pooler is: in training only ("train"), or kept as the checkpoint's
+            pooler ("keep"), or no head ("none").
         transformer: The model that a checkpoint stores. Its pooler is the head that is
             kept; without such a head it has none.
         tokenizer: The tokenizer for training, which cuts texts to the recipe's length.
@@ -212,9 +212,7 @@ class SentenceEncoder(nn.Module):
         start_sha256: The digest of the weights that it was opened with.
     """
 
-    def __init__(
-        self, name: str, folder: Path, recipe: Simcse | Sbert, head: HeadUse = "none"
-    ) -> None:
+    def __init__(self, name: str, folder: Path, recipe: Simcse | Sbert) -> None:
         super().__init__()
         if recipe.pooling not in TRAINABLE:
             raise UsageError(
@@ -222,6 +220,7 @@ class SentenceEncoder(nn.Module):
                 "a pooler is cls with a head"
             )
         self.pooling = TRAINABLE[recipe.pooling]
+        self.folder = folder
         self.start_sha256 = digest_of_files(weights_files(folder))
         self.tokenizer, kernel = open_checkpoint(name, folder, recipe.max_length)
         self.summary = kernel.summary
@@ -240,7 +239,7 @@ class SentenceEncoder(nn.Module):
         self.layers: tuple[int, ...] = (self.depth,)
         if isinstance(self.pooling, Mean):
             self.layers = self.pooling.hidden_states(self.depth)
-        self.head_use = head
+        self.head_use = recipe.head if isinstance(recipe, Simcse) else "none"
         self.head = self._new_head(np.random.default_rng((recipe.seed, 2)))
         use_dropout(self, recipe.dropout, self.noise)
         self.to(recipe.device)

@@ -30,10 +30,9 @@ from harness.encoders.module_writer import (
     write_settings,
 )
 from harness.training import loop
-from harness.training.contrastive import ContrastiveTraining
 from harness.training.encoder import SentenceEncoder
+from harness.training.objectives import EncoderTraining
 from harness.training.recipes import command_line, stated_settings
-from harness.training.siamese import SiameseTraining
 
 STATE_FILE = Path("unfinished", "unfinished.pt")  # of the folder that is written
 
@@ -46,8 +45,7 @@ def dev_score(encoder: SentenceEncoder, pairs: Pairs) -> float | None:
 
 
 def finetune(
-    task: ContrastiveTraining | SiameseTraining,
-    start: Path,
+    task: EncoderTraining,
     out: Path,
     progress: Progress,
     *,
@@ -58,7 +56,6 @@ def finetune(
 
     Args:
         task: The model and its batches.
-        start: The folder that the task's encoder was opened from.
         out: The folder to write, which must not hold a checkpoint.
         progress: Counts the steps.
         data: The digest of each training set, by its name.
@@ -97,20 +94,19 @@ def finetune(
         "seconds": round(curve.seconds, 1),
         "environment": environment() | {"threads": torch.get_num_threads()},
     }
-    write_checkpoint(out, encoder, start, training)
+    write_checkpoint(out, encoder, training)
     shutil.rmtree((out / STATE_FILE).parent, ignore_errors=True)
     return curve
 
 
 def write_checkpoint(
-    folder: Path, encoder: SentenceEncoder, tokenizer: Path, training: Mapping[str, Any]
+    folder: Path, encoder: SentenceEncoder, training: Mapping[str, Any]
 ) -> None:
     """Write an encoder as a sentence-transformers folder, all files or none.
 
     Args:
         folder: The folder.
         encoder: The encoder. A head that was kept follows the pooling.
-        tokenizer: The folder whose tokenizer it has.
         training: The content of `training.json`.
     """
     dtype = torch.float16 if encoder.recipe.half else torch.float32
@@ -128,7 +124,7 @@ def write_checkpoint(
         shutil.copymode(new / "config.json", new / "model.safetensors")
         # In use, whatever is on disk.
         edit_json(new / "config.json", dtype="float32")
-        for file in tokenizer_files(tokenizer):
+        for file in tokenizer_files(encoder.folder):
             shutil.copy(file, new / file.name)
         modules = pooling_modules(
             encoder.pooling,

@@ -9,7 +9,7 @@ import tiny_models
 from modular_models import saved
 from tolerances import ROUNDING, encoding_gap, relative_gap
 
-from harness.cli.train import start_folder, start_name
+from harness.cli.train import open_training
 from harness.core.errors import DataError
 from harness.data.places import Places
 from harness.encoders.checkpoint import NOT_APPLIED
@@ -128,9 +128,10 @@ def test_the_transformer_is_where_modules_json_says(old_layout, pristine, tmp_pa
             read(old_layout)
     native = NativeConfig(PLAIN).load(old_layout, tmp_path).encode(TEXTS)
     assert relative_gap(native.native, found.mean[:, -1]) <= ROUNDING
-    recipe = SimcseUnsup(start=str(old_layout))
-    assert start_folder(recipe, Places(Path())) == old_layout / "0_Transformer"
-    assert start_name(recipe) == "model"
+    recipe = SimcseUnsup(start=str(old_layout), corpus="mini-text", dev="none")
+    training, _, _ = open_training(recipe, Places(Path()))
+    assert training.encoder.folder == old_layout / "0_Transformer"
+    assert training.encoder.tokenizer.name == "model"
 
 
 def test_a_table_of_vectors_is_never_taken_for_a_transformer(tmp_path):

@@ -6,25 +6,30 @@ import pytest
 from committed import committed_results
 from fakes import Told
 
-from harness.cli.train import open_training, start_folder
+from harness.cli.train import open_training
 from harness.core.pairs import Pairs
 from harness.data.places import Places
 from harness.interop.mteb import COUNTERPARTS
 from harness.registry import load_registry
 from harness.results.conformance import read_reference
-from harness.training.contrastive import ContrastiveTraining
 from harness.training.datasets import NLI_LABELS
 from harness.training.finetune import dev_score
 from harness.training.loop import train
+from harness.training.objectives import EncoderTraining
 from harness.training.recipes import SbertNli, SbertSts, SimcseSup
-from harness.training.siamese import SiameseTraining
 
 programs = pytest.importorskip("reference_programs")
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = committed_results()
 COUNT = 96
-SETTINGS = {"start": "bert-mini", "pooling": "mean", "dropout": 0.0, "batch": 16}
+SETTINGS = {
+    "start": "bert-mini",
+    "pooling": "mean",
+    "dropout": 0.0,
+    "batch": 16,
+    "dev": "none",
+}
 NLI = SbertNli(file="mini-nli", max_length=64, learning_rate=2e-4, **SETTINGS)
 STS = SbertSts(task="mini-sts.train", max_length=64, epochs=1, **SETTINGS)
 TRIPLETS = SimcseSup(
@@ -49,17 +54,13 @@ def dev():
 def test_its_losses_and_scores_are_ours_step_by_step(recipe, dev, tmp_path):
     """The first examples alone, in six steps."""
     places = Places(tmp_path)
-    folder = start_folder(recipe, places)
-    whole, _ = open_training(recipe, folder, places)
+    whole, _, _ = open_training(recipe, places)
     columns = tuple(column[:COUNT] for column in whole.columns)
-    if isinstance(whole, SiameseTraining):
-        targets = whole.targets[:COUNT].tolist()
-        if isinstance(recipe, SbertNli):
-            targets = [NLI_LABELS[label] for label in targets]
-        ours = SiameseTraining(recipe, whole.encoder, columns, targets)
-    else:
-        ours = ContrastiveTraining(recipe, whole.encoder, columns)
-    theirs = programs.train(ours, folder, dev)
+    targets = whole.targets[:COUNT].tolist()
+    if isinstance(recipe, SbertNli):
+        targets = [NLI_LABELS[label] for label in targets]
+    ours = EncoderTraining(recipe, whole.encoder, columns, targets)
+    theirs = programs.train(ours, dev)
     curve = train(
         ours,
         ours.schedule,

@@ -15,10 +15,10 @@ from harness.core.digests import text_digest
 from harness.core.types import Progress
 from harness.data.places import Places
 from harness.registry import load_registry
-from harness.training.contrastive import ContrastiveTraining
 from harness.training.datasets import open_text, open_triplets
 from harness.training.encoder import SentenceEncoder
 from harness.training.loop import train
+from harness.training.objectives import EncoderTraining
 from harness.training.recipes import SimcseSup, SimcseUnsup
 
 AUTHORS = json.loads(
@@ -32,7 +32,7 @@ STEPS, ROWS = 50, 3_200  # of the schedule; the authors' code was run for 20 ste
 TOLERANCE = 2e-5
 
 
-class FirstSteps(ContrastiveTraining):
+class FirstSteps(EncoderTraining):
     """A training that keeps the losses of its first steps, and is interrupted after them."""
 
     def loss(self, step):
@@ -69,7 +69,7 @@ def test_losses_of_the_first_steps_are_those_of_the_authors_code(
     assert [text_digest(column) for column in columns] == authors["text_sha256"]
 
     start = places.encoder(load_registry().encoders["bert-mini"])
-    encoder = SentenceEncoder("bert-mini", start, recipe, recipe.head)
+    encoder = SentenceEncoder("bert-mini", start, recipe)
     training = FirstSteps(recipe, encoder, columns)
     training.authors, training.losses = authors["losses"][:steps], []
     assert training.schedule.steps == STEPS

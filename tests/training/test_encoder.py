@@ -29,8 +29,8 @@ TEXTS = [
 @pytest.fixture
 def open_training_encoder(checkpoint):
     def encoder(kind="bert", head="none", **settings):
-        recipe = SimcseUnsup(start=kind, **settings)
-        return SentenceEncoder(kind, checkpoint(kind), recipe, head)
+        recipe = SimcseUnsup(start=kind, head=head, **settings)
+        return SentenceEncoder(kind, checkpoint(kind), recipe)
 
     return encoder
 

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from harness.cli import app
 from harness.encoders.transformer import TransformerConfig
-from harness.training.contrastive import ContrastiveTraining
+from harness.training.objectives import EncoderTraining
 from harness.transforms.pooling import CLS, MEAN, POOLER
 
 WHO, WHERE = ("cat", "dog", "mat", "a7", "b2"), ("mat", "cat", "x9", "q")
@@ -76,7 +76,7 @@ def test_an_interrupted_training_writes_the_same_checkpoint(
     files, trained, monkeypatch
 ):
     monkeypatch.setattr("harness.training.loop.SAVE_SECONDS", 0.0)
-    loss, steps = ContrastiveTraining.loss, []
+    loss, steps = EncoderTraining.loss, []
 
     def loss_until_the_third(task, step):
         steps.append(step)
@@ -85,7 +85,7 @@ def test_an_interrupted_training_writes_the_same_checkpoint(
         return loss(task, step)
 
     trained("simcse-unsup", "whole")
-    monkeypatch.setattr(ContrastiveTraining, "loss", loss_until_the_third)
+    monkeypatch.setattr(EncoderTraining, "loss", loss_until_the_third)
     assert trained("simcse-unsup", "cut").exit_code != 0
     assert "(dev_every)" in str(
         trained("simcse-unsup", "cut", "--dev-every 9").exception

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from harness.training.contrastive import info_nce, nt_xent
-from harness.training.siamese import softmax_nli
+from harness.training.objectives import info_nce, nt_xent, softmax_nli
 
 # 1 / 0.05 multiplies what float32 rounds.
 BOUNDS = {torch.float64: 1e-6, torch.float32: 2e-5}

@@ -15,18 +15,18 @@ from harness.core.errors import UsageError
 from harness.core.types import Progress
 from harness.encoders.native import NativeConfig
 from harness.encoders.transformer import TransformerConfig
-from harness.training.contrastive import (
-    ContrastiveTraining,
-    augmented,
-    info_nce,
-    nt_xent,
-)
 from harness.training.encoder import SentenceEncoder
 from harness.training.finetune import write_checkpoint
 from harness.training.loop import seeded, train
-from harness.training.masked_words import MaskedLMHead, mask
+from harness.training.objectives import (
+    EncoderTraining,
+    augmented,
+    info_nce,
+    mask,
+    nt_xent,
+    softmax_nli,
+)
 from harness.training.recipes import SbertNli, SbertSts, SimcseSup, SimcseUnsup
-from harness.training.siamese import SiameseTraining, softmax_nli
 from harness.transforms.pooling import CLS, FIRST_LAST, NATIVE, POOLER
 
 SENTENCES = (
@@ -90,15 +90,9 @@ def folder(tmp_path_factory):
 def training(folder):
     """Trainings of a recipe on columns."""
 
-    def make(recipe, columns, targets=None):
-        head = getattr(recipe, "head", "none")
-        encoder = SentenceEncoder("tiny", folder, recipe, head).train()
-        if targets is not None:
-            return SiameseTraining(recipe, encoder, columns, targets)
-        masked = None
-        if recipe.masked_words:
-            masked = MaskedLMHead("tiny", folder, encoder)
-        return ContrastiveTraining(recipe, encoder, columns, masked)
+    def make(recipe, columns, targets=()):
+        encoder = SentenceEncoder("tiny", folder, recipe).train()
+        return EncoderTraining(recipe, encoder, columns, targets)
 
     return make
 
@@ -255,14 +249,14 @@ def test_masked_words_add_their_weight_times_the_loss_of_the_checkpoints_own_hea
     ],
 )
 def test_the_loss_falls_and_the_checkpoint_is_read_as_it_was_trained(
-    head, pooling, read, training, folder, tmp_path
+    head, pooling, read, training, tmp_path
 ):
     recipe = sup(head=head, pooling=pooling, epochs=15, learning_rate=1e-3)
     task = training(recipe, TRIPLETS)
     curve = train(task, task.schedule, 0, Progress())
     assert len(curve.losses) == 30
     assert np.mean(curve.losses[-5:]) < np.mean(curve.losses[:5]) - 0.3
-    write_checkpoint(tmp_path / "out", task.encoder, folder, {})
+    write_checkpoint(tmp_path / "out", task.encoder, {})
     plain = TransformerConfig("trained", "trained")
     for config, pooled in ((plain, read), (NativeConfig(plain), NATIVE)):
         vectors = pooled(config.load(tmp_path / "out", tmp_path).encode(SENTENCES))
