@@ -37,9 +37,9 @@ from harness.report.card_check import (
     verification_text,
 )
 from harness.resolve import Resolver
+from harness.results.card_numbers import CardNumber, Verification
 from harness.results.card_statements import CARD_FILE
-from harness.results.cards import CardNumber, mark_other_models, numbers_of_model
-from harness.results.checked_numbers import Verification
+from harness.results.cards import mark_other_models, numbers_of_model
 from harness.transforms.pooling import NATIVE, Native
 
 # The programs whose versions a verification for a pull request states.
@@ -179,7 +179,7 @@ class _OpenedModel:
             if search:
                 explainer = Explainer(model, self.registry, most_encodings, opt.note)
                 numbers = explained(numbers, explainer)
-        judged_tasks = {number.number.task for number in numbers if number.verdict}
+        judged_tasks = {number.task for number in numbers if number.verdict}
         data = {
             task: digest
             for task, digest in self.unchecked.data.items()

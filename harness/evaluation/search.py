@@ -26,8 +26,12 @@ from harness.core.types import AGGREGATIONS, Task, score_at
 from harness.encoders.native import NativeConfig
 from harness.evaluation.variants import AS_IT_IS, Reading, Variant, VariantScores
 from harness.registry import Registry
-from harness.results.cards import BEST_SIMILARITY, CardNumber
-from harness.results.checked_numbers import SAME_DIGITS, FoundChoices, gives, score_of
+from harness.results.card_numbers import (
+    BEST_SIMILARITY,
+    SAME_DIGITS,
+    CardNumber,
+    FoundChoices,
+)
 from harness.transforms.pooling import MEAN, POOLINGS
 
 # Points that the scores of two programs differ by in half precision, where the order of
@@ -77,7 +81,7 @@ class OtherScore:
         similarity = self.similarity or number.similarity
         correlation = self.correlation or number.correlation
         if similarity == BEST_SIMILARITY:
-            return score_of(number, scores, self.aggregation)
+            return number.score_in(scores, self.aggregation)
         return score_at(scores, (score_name(similarity, correlation), self.aggregation))
 
     def words(self, number: CardNumber) -> tuple[str, ...]:
@@ -118,8 +122,8 @@ def is_chance(number: CardNumber, tried: Sequence[float], tolerance: float) -> b
     """
     near_misses = 0
     for score in set(tried):
-        is_near = gives(number, score, NEIGHBOURHOOD)
-        if is_near and not gives(number, score, tolerance):
+        is_near = number.is_given_by(score, NEIGHBOURHOOD)
+        if is_near and not number.is_given_by(score, tolerance):
             near_misses += 1
     half_unit = min(reading.half_unit for reading in number.readings)
     share = min(max(tolerance, half_unit) / NEIGHBOURHOOD, 1.0)
@@ -317,7 +321,7 @@ class Explainer:
                 continue
             # A number that holds was compared with the tolerance of a verdict.
             tolerance = max(trial.tolerance, SAME_DIGITS)
-            if not all(gives(n, score_of(n, scores), tolerance) for n in holding):
+            if not all(n.is_given_by(n.score_in(scores), tolerance) for n in holding):
                 continue
             # Half precision gives no digits for sure, so that other scores of it prove nothing.
             is_half = trial.variant.dtype != FLOAT32
@@ -419,7 +423,7 @@ def _given(
         if measured_scores[0] is not None:
             tried.append(measured_scores[0])
         measured = dict(zip(numbers, measured_scores, strict=True))
-        if all(gives(n, score, trial.tolerance) for n, score in measured.items()):
+        if all(n.is_given_by(score, trial.tolerance) for n, score in measured.items()):
             return {
                 number: FoundChoices(
                     words=(*other.words(number), *trial.words),

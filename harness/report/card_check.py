@@ -14,8 +14,8 @@ from harness.core.terminal import counted, text_table
 from harness.report.render import rendered
 from harness.report.sentences import signed
 from harness.report.table import markdown, table_of
+from harness.results.card_numbers import CardNumber, FoundChoices, Verification
 from harness.results.card_statements import CARD_FILE, MTEB_RESULTS
-from harness.results.checked_numbers import CheckedNumber, FoundChoices, Verification
 
 VERIFICATION_HEAD = ("task", "metric", "stated", "measured", "difference", "verdict")
 MODELS_HEAD = (
@@ -73,8 +73,8 @@ def verification_markdown(
         date: The day, as in 2026-11-28.
     """
     revisions = {}  # of data sets, as checked numbers state them
-    for checked in verification.checked:
-        statement = checked.number.statement
+    for number in verification.checked:
+        statement = number.statement
         if statement.revision:
             name = statement.data_set or statement.data_set_id
             revisions[name] = statement.revision
@@ -121,38 +121,36 @@ def _where_to_find_numbers(verification: Verification) -> str:
     )
 
 
-def _number_row(checked: CheckedNumber) -> list[str]:
+def _number_row(number: CardNumber) -> list[str]:
     """A checked number as a row of the table whose head is `VERIFICATION_HEAD`, in points."""
     measured = difference = verdict = ""
-    if checked.measured is not None:
-        measured = f"{checked.measured:.4f}"
-    if checked.verdict is not None:
-        verdict = str(checked.verdict.state)
-        if checked.verdict.difference is not None:
-            difference = signed(checked.verdict.difference, 4)
+    if number.measured is not None:
+        measured = f"{number.measured:.4f}"
+    if number.verdict is not None:
+        verdict = str(number.verdict.state)
+        if number.verdict.difference is not None:
+            difference = signed(number.verdict.difference, 4)
     return [
-        _task_in_words(checked),
-        checked.number.statement.metric,
-        _stated_number(checked),
+        _task_in_words(number),
+        number.statement.metric,
+        _stated_number(number),
         measured,
         difference,
         verdict,
     ]
 
 
-def _stated_number(checked: CheckedNumber) -> str:
+def _stated_number(number: CardNumber) -> str:
     """The stated number with four decimals at most; its digits are compared in full."""
-    stated = checked.reading
-    if stated is None:
-        return ""
+    stated = number.reading
     if stated.decimals > SHOWN_DECIMALS:
         return f"{stated.points:.{SHOWN_DECIMALS}f}"
     return stated.value
 
 
-def _task_in_words(checked: CheckedNumber) -> str:
+def _task_in_words(number: CardNumber) -> str:
     """The data set and the split as the number states them; the task, if there are two of them."""
-    number, statement = checked.number, checked.number.statement
+    statement = number.statement
     words = [statement.data_set or statement.data_set_id, statement.split]
     if number.or_task:
         words.append(f"({number.task})")
@@ -162,13 +160,13 @@ def _task_in_words(checked: CheckedNumber) -> str:
 def _followed_up(verification: Verification) -> list[str]:
     """A sentence for each difference that was followed up."""
     sentences = []
-    for checked in verification.numbers:
-        if checked.explanation is None:
+    for number in verification.numbers:
+        if number.explanation is None:
             continue
-        metric = checked.number.statement.metric
-        subject = f"{_task_in_words(checked)} {metric} {_stated_number(checked)}"
-        sentence = explanation_in_words(subject, checked.explanation)
-        if checked.explanation.words:
+        metric = number.statement.metric
+        subject = f"{_task_in_words(number)} {metric} {_stated_number(number)}"
+        sentence = explanation_in_words(subject, number.explanation)
+        if number.explanation.words:
             sentence += " The card does not say so."
         sentences.append(sentence)
     return sentences
@@ -192,10 +190,10 @@ def explanation_in_words(subject: str, explanation: FoundChoices) -> str:
 def _reasons_unchecked(verification: Verification) -> list[str]:
     """Why numbers were not checked: a line a reason, with the first of its numbers."""
     names_by_reason: dict[str, list[str]] = {}
-    for checked in verification.numbers:
-        if checked.verdict is None:
-            name = _task_in_words(checked) or checked.number.statement.source
-            names_by_reason.setdefault(checked.why_not, []).append(name)
+    for number in verification.numbers:
+        if number.verdict is None:
+            name = _task_in_words(number) or number.statement.source
+            names_by_reason.setdefault(number.why_not, []).append(name)
     lines = []
     for reason, names in names_by_reason.items():
         distinct_names = list(dict.fromkeys(names))
@@ -226,9 +224,9 @@ def verification_facts(verification: Verification) -> Facts:
 STATED_FACTS = ("data_set", "data_set_id", "config", "split", "revision", "metric")
 
 
-def _number_facts(checked: CheckedNumber) -> Facts:
+def _number_facts(number: CardNumber) -> Facts:
     """A number as JSON: the stated and the measured number, the verdict or why there is none."""
-    number, verdict, found = checked.number, checked.verdict, checked.explanation
+    verdict, found = number.verdict, number.explanation
     value = number.statement.value
     if value is not None:  # a number keeps the digits that the card writes
         value = getattr(value, "text", None) or str(value)
@@ -247,11 +245,11 @@ def _number_facts(checked: CheckedNumber) -> Facts:
         "source": number.statement.source,
         "task": number.task,
         "score": number.score if number.task else "",
-        "stated": checked.reading.points if checked.reading else None,
-        "measured": checked.measured,
+        "stated": None if number.measured is None else number.reading.points,
+        "measured": number.measured,
         "difference": verdict and verdict.difference,
         "verdict": verdict and str(verdict.state),
-        "why_not": checked.why_not,
+        "why_not": number.why_not,
         "explanation": explanation,
     }
 

@@ -21,10 +21,10 @@ from harness.core.metrics.correlation import (
     CORRELATIONS,
     COSINE,
     SIMILARITIES,
-    score_name,
 )
 from harness.core.toml import read_rows
 from harness.registry import Registry
+from harness.results.card_numbers import BEST_SIMILARITY, CardNumber
 from harness.results.card_statements import (
     PrintedNumber,
     Statement,
@@ -36,9 +36,6 @@ from harness.results.verdict import Published, readings_in_points
 
 # The owner of the data sets that only this project has, in the ids that its cards state.
 OWN_DATA_SETS = "sentence-embedding-harness/"
-
-# The similarity function of sentence-transformers' `spearman_max`: the best of four.
-BEST_SIMILARITY = "best"
 
 
 @dataclass(frozen=True)
@@ -73,41 +70,6 @@ def data_sets() -> tuple[DataSet, ...]:
     return read_rows(
         DataSet, Path(__file__).with_name("card_data_sets.toml"), "data_set"
     )
-
-
-@dataclass(frozen=True)
-class CardNumber:
-    """A number that a model's card or result file states.
-
-    Attributes:
-        statement: The number and its names, as the source has them.
-        task: The task here that holds its pairs; empty where nothing here measures it.
-        or_task: Another task that may hold its pairs, where its source does not say which;
-            empty where it does.
-        similarity: The similarity function: cosine, dot, euclidean, manhattan, or
-            `best`.
-        correlation: Spearman's or Pearson's.
-        readings: The printed number in points as it may be meant: of a
-            number between -1 and 1 the fraction first, then the percentage.
-        why_not: Why nothing here measures it, or compares it; empty where it is
-            measured.
-        doubt: Why its pairs may differ from the pairs here, so that another score does
-            not refute it. Empty where its pairs are known.
-    """
-
-    statement: Statement
-    task: str = ""
-    or_task: str = ""
-    similarity: str = COSINE
-    correlation: str = "spearman"
-    readings: tuple[Published, ...] = ()
-    why_not: str = ""
-    doubt: str = ""
-
-    @property
-    def score(self) -> str:
-        """The name of its score in a record."""
-        return score_name(self.similarity, self.correlation)
 
 
 class ReadNumbers(NamedTuple):

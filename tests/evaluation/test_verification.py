@@ -26,9 +26,9 @@ from harness.report.card_check import (
     verification_text,
 )
 from harness.resolve import Resolver
+from harness.results.card_numbers import Verification
 from harness.results.card_statements import Statement
 from harness.results.cards import interpret
-from harness.results.checked_numbers import Verification, checked_number
 
 REGISTRY = load_registry()
 # The splits of a data set, with few pairs each.
@@ -135,8 +135,8 @@ def test_a_number_that_may_be_of_two_tasks_is_checked_on_both(model):
         ],
         FEW,
     )
-    assert (either.holds, either.number.task) == (True, DEV.name)
-    assert (neither.differs, neither.number.task) == (True, TASK.name)
+    assert (either.holds, either.task) == (True, DEV.name)
+    assert (neither.differs, neither.task) == (True, TASK.name)
 
 
 def test_what_is_missing_is_status_3(model):
@@ -269,8 +269,8 @@ def test_a_moved_number_is_found_and_not_explained_away(model):
 def test_a_number_of_another_row_is_told_without_a_search(model):
     points = score(model)
     number = number_of_card(f"{points:.4f}")
-    true = checked_number(number, points)
-    exchanged = checked_number(replace(number, task=DEV.name), points + 5)
+    true = number.judged(points)
+    exchanged = replace(number, task=DEV.name).judged(points + 5)
     _, wrong = explained((true, exchanged), Explainer(model, FEW))
     assert wrong.explanation.words == (
         "the number of mini-sts cosine_spearman in its place",
