@@ -66,7 +66,6 @@ def fetch_small_data(options: opt.Run, registry: Registry) -> opt.Run:
                 registry.tasks.values(),
                 registry.corpora.values(),
                 Path(scratch),
-                small_first=True,
                 unreachable_hosts=silent_hosts,
             )
             for asset in assets:

@@ -29,7 +29,6 @@ from harness.data.places import Places
 Fetchable = Asset | EncoderConfig
 
 ALREADY_HERE = "already here"  # what `bring` returns begins so if nothing was wrong
-LARGE_DOWNLOAD = 20_000_000  # bytes
 REASON_LENGTH = 300  # of the reason why one source did not give a part
 
 
@@ -45,7 +44,6 @@ class Fetcher:
             the caller removes. Archives stay in it, since several parts and assets may
             be taken from one.
         offline_switch: The name of the option or variable that forbids downloads.
-        small_first: Whether sources with a large download are asked last.
         unreachable_hosts: Hosts that did not answer, which are not asked again.
     """
 
@@ -54,7 +52,6 @@ class Fetcher:
     corpora: Collection[Corpus]
     scratch: Path
     offline_switch: str | None = None
-    small_first: bool = False
     unreachable_hosts: set[str] = field(default_factory=set, compare=False)
 
     def bring(self, item: Fetchable) -> str:
@@ -115,23 +112,19 @@ class Fetcher:
         for part in asset.parts:
             if all(_is_published(data_dir, path) for path in part.paths):
                 continue
-            sources = list(part.sources)
-            if self.small_first:
-                sources.sort(key=_is_large)
             refusals: dict[str, HarnessError] = {}
-            for source in sources:
+            for source in part.sources:
                 try:
                     self._bring_part(asset, part, source, data_dir)
                 except (AssetMissing, DataError) as error:
                     refusals[source.name] = error
-                else:
-                    break
-            else:  # no source had it
+                    continue
+                if refusals:
+                    others = ", ".join(refusals)
+                    notes.append(f"{part.name} from {source.name}, not from {others}")
+                break
+            else:
                 refusals_by_part[part.name] = refusals
-                continue
-            if refusals:
-                others = ", ".join(refusals)
-                notes.append(f"{part.name} from {source.name}, not from {others}")
         if refusals_by_part:
             raise _not_arrived(asset, refusals_by_part)
         return notes
@@ -192,11 +185,6 @@ class Fetcher:
         return ", ".join(words)
 
 
-def _is_large(source: Source) -> bool:
-    """Whether one of the downloads of a source is large."""
-    return any((d.size or 0) > LARGE_DOWNLOAD for d in source.downloads)
-
-
 def _is_published(folder: Path, path: str) -> bool:
     """Whether a file is in a folder, and is the published one."""
     file = folder / path
@@ -223,45 +211,41 @@ def _require_files(asset: Asset, folder: Path, paths: Sequence[str]) -> None:
 def _not_arrived(
     asset: Asset, refusals_by_part: dict[str, dict[str, HarnessError]]
 ) -> HarnessError:
-    """The error for parts that no source gave: why each source of the first one did not."""
+    """The error for parts that no source gave: why each source did not."""
     missing = asset.name
     if len(asset.parts) > 1:
         missing += f" ({', '.join(refusals_by_part)} of {len(asset.parts)} parts)"
-    all_refusals = list(refusals_by_part.values())
-    reasons = []
-    for source, refusal in all_refusals[0].items():
-        _, _, reason = str(refusal).partition(": ")  # without its address or path
-        reasons.append(f"{source}: {reason[:REASON_LENGTH]}")
-    error: type[HarnessError] = AssetMissing
-    for refusals in all_refusals:
-        if any(isinstance(refusal, DataError) for refusal in refusals.values()):
-            error = DataError
-    return error(
-        f"{missing} did not arrive: {'; '.join(reasons)}; to place files by hand: "
+    refusals = [refusal for of in refusals_by_part.values() for refusal in of.items()]
+    reasons: dict[str, str] = {}  # the first of each source
+    for source, error in refusals:
+        _, _, reason = str(error).partition(": ")  # without its address or path
+        reasons.setdefault(source, f"{source}: {reason[:REASON_LENGTH]}")
+    is_wrong = any(isinstance(error, DataError) for _, error in refusals)
+    return (DataError if is_wrong else AssetMissing)(
+        f"{missing} did not arrive: {'; '.join(reasons.values())}; to place files by hand: "
         f"harness fetch --dry-run {asset.name}"
     )
 
 
 def listing(item: Fetchable) -> list[str]:
     """The addresses that fetching an item may ask, in order, and the files that they become."""
-    digests_by_line: dict[str, str | None] = {}  # each line once
+    rows: list[tuple[str, str | None]] = []  # a line, and the digest of what it names
     if isinstance(item, Asset):
         for part in item.parts:
             for source in part.sources:
                 for download in part.downloads_of(source):
-                    line = f"  {part.name}, {source.name}: {download.url}"
-                    digests_by_line[line] = download.sha256
-            for path in part.paths:
-                digests_by_line[f"  -> {path}"] = KNOWN_DIGESTS.get(path)
+                    address = f"{part.name}, {source.name}: {download.url}"
+                    rows.append((address, download.sha256))
+            rows += [(f"-> {path}", KNOWN_DIGESTS.get(path)) for path in part.paths]
     elif isinstance(item.source, Hub):
         from huggingface_hub.constants import ENDPOINT
 
         repo, revision = item.source.repo, item.source.revision
-        line = f"  model, hub {repo}: {ENDPOINT}/{repo}/tree/{revision or 'main'}"
-        digests_by_line[line] = item.source.sha256
-    if not digests_by_line:
+        address = f"{ENDPOINT}/{repo}/tree/{revision or 'main'}"
+        rows.append((f"model, hub {repo}: {address}", item.source.sha256))
+    if not rows:
         return [f"{item.name}: no address; {item.source}"]
     lines = [f"{item.name}:"]
-    for line, digest in digests_by_line.items():
-        lines.append(f"{line} sha256 {digest}" if digest else line)
+    for line, digest in dict.fromkeys(rows):
+        lines.append(f"  {line} sha256 {digest}" if digest else f"  {line}")
     return lines

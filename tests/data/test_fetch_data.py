@@ -20,7 +20,7 @@ from harness.core.pairs import Pairs, rows_digest
 from harness.data import catalogue, fetch
 from harness.data.catalogue import HUB, Asset, AssetPart, Download, RowFormat, Source
 from harness.data.download import unpack
-from harness.data.fetch import LARGE_DOWNLOAD, Fetcher
+from harness.data.fetch import Fetcher
 from harness.data.places import Places
 from harness.data.tasks.readers import number, read_scored_pairs
 
@@ -187,12 +187,6 @@ def test_all_that_was_tried_is_named_and_how_to_place_a_file_by_hand(host, data,
     assert all(f"{kind}: its host answered 404" in message for kind in ADDRESSES)
     assert message.endswith("by hand: harness fetch --dry-run pairs")
     assert snapshot(data) == {}
-
-
-def test_a_first_run_asks_a_source_of_one_large_download_last(host, bring):
-    asset = asset_of(host, "archive", "plain", size=LARGE_DOWNLOAD + 1)
-    bring(asset, small_first=True)
-    assert [path for _, path, _ in host.asked] == ["/files/plain/pairs.tsv"]
 
 
 # What is accepted
