@@ -13,7 +13,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from harness.contracts.plugins import load_plugins as load_plugins
+    from harness.contracts.laws import load_plugins as load_plugins
     from harness.core.errors import AssetMissing as AssetMissing
     from harness.core.errors import DataError as DataError
     from harness.core.errors import HarnessError as HarnessError

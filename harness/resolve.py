@@ -19,7 +19,7 @@ from harness.core.hardware import base_name
 from harness.core.interfaces import EncoderConfig, Hub
 from harness.core.types import METHOD_GRAMMAR, Method, MethodId
 from harness.data.places import Places
-from harness.data.tasks.own_pairs import task_of_file
+from harness.data.tasks.readers import task_of_file
 from harness.encoders.checkpoint import MODULES_FILE, require_nothing_unapplied
 from harness.encoders.function import FunctionConfig
 from harness.encoders.modules import default_pooling

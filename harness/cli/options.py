@@ -91,7 +91,7 @@ def _open(plugins: Sequence[Plugin]) -> None:
     """Load plug-ins, with their advice as notes."""
     if not plugins:
         return
-    from harness.contracts.plugins import open_plugins
+    from harness.contracts.laws import open_plugins
 
     for line in open_plugins(plugins):
         note(f"advice: {line}")

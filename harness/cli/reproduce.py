@@ -17,7 +17,6 @@ import typer
 
 from harness.cli import options as opt
 from harness.cli.first_run import fetch_small_data, next_step
-from harness.cli.plan_text import plan_text
 from harness.cli.run import measure
 from harness.cli.selection import Selected, select
 from harness.cli.summary import (
@@ -31,7 +30,7 @@ from harness.core.errors import AssetMissing, HarnessError
 from harness.core.progress import progress_on
 from harness.core.terminal import counted
 from harness.evaluation.compare import Resampler, compare_shown
-from harness.evaluation.plan import make_plan
+from harness.evaluation.plan import make_plan, plan_text
 from harness.evaluation.processes import Jobs
 from harness.evaluation.promote import promote
 from harness.registry import load_registry

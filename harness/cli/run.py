@@ -83,8 +83,7 @@ def run_command(
     chosen = select(options, baseline, gate)
     store = Store(options.folder)
     if dry_run:
-        from harness.cli.plan_text import plan_text
-        from harness.evaluation.plan import make_plan
+        from harness.evaluation.plan import make_plan, plan_text
 
         plan = make_plan(chosen.cells, chosen.loader, store)
         text = plan_text(plan, opt.terminal_width())

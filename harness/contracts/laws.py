@@ -8,8 +8,9 @@ give wrong scores, and is refused; the laws in ADVISED are only told.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, is_dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -34,10 +35,12 @@ from harness.core.errors import (
 from harness.core.interfaces import EncoderConfig, Pooling, PostProcessor
 from harness.core.metrics import Metric, metric_of, metrics
 from harness.core.pairs import Pairs, pairs_digest
+from harness.core.provenance import PLUGINS, Plugin
 from harness.core.types import Corpus, Method, Task
 from harness.data.places import asset_named, every_asset
 from harness.data.tasks.loader import TARGETS
-from harness.registry import Registry
+from harness.plugins import import_plugins, plugins_in_use
+from harness.registry import Registry, load_registry
 from harness.transforms.affine import Affine, Moments
 
 Law = Callable[..., None]
@@ -381,3 +384,60 @@ def _post_processors(registry: Registry) -> dict[str, PostProcessor]:
         except UsageError:  # it takes a number
             [posts[word]] = registry.parse_posts(f"{word}:2")
     return posts
+
+
+# Loading of plug-ins, which have to keep the laws
+
+
+def load_plugins(files: Iterable[str | Path] = ()) -> Registry:
+    """Load plug-ins, as a command with `--plugin` does: `load_registry` has what they register.
+
+    Args:
+        files: Python files, or folders with an `__init__.py`. Those that
+            HARNESS_PLUGINS names are loaded as well, and installed distributions that
+            declare the entry point group `sentence_embedding_harness`.
+
+    Returns:
+        The registry, with what they register.
+
+    Raises:
+        UsageError: A file is not there, cannot be imported, registers a name that is
+            taken, or something in it breaks a law of its kind.
+
+    Examples:
+        >>> import harness
+        >>> registry = harness.load_plugins()  # of this folder, and the installed ones
+        >>> "whitening" in registry.posts
+        True
+    """
+    open_plugins(plugins_in_use(files))
+    return load_registry()
+
+
+def open_plugins(plugins: Iterable[Plugin]) -> list[str]:
+    """Load plug-ins.
+
+    Returns:
+        A line for each law that is advised and that something breaks.
+
+    Raises:
+        UsageError: A line for each law that is required and that something breaks.
+    """
+    advice: list[str] = []
+    for plugin in plugins:
+        if PLUGINS.get(plugin.name) == plugin:
+            continue
+        ids_before = {case.id for case in cases(load_registry())}
+        import_plugins([plugin])
+        broken_laws: list[str] = []
+        for case in cases(load_registry()):
+            if case.id in ids_before:
+                continue
+            try:
+                case.run()
+            except BrokenLaw as error:
+                lines = broken_laws if case.is_required else advice
+                lines.append(f"{plugin.origin}: {error}")
+        if broken_laws:
+            raise UsageError("\n".join(broken_laws))
+    return advice

@@ -22,8 +22,7 @@ from harness.core.errors import AssetMissing, DataError, HarnessError, UsageErro
 from harness.core.interfaces import EncoderConfig, Hub
 from harness.core.types import Corpus, Task
 from harness.data.catalogue import KNOWN_DIGESTS, Asset, AssetPart, Download, Source
-from harness.data.download import Unreachable, download_file, unpack
-from harness.data.hub import fetch_model, seal
+from harness.data.download import Unreachable, download_file, fetch_model, seal, unpack
 from harness.data.places import Places
 
 Fetchable = Asset | EncoderConfig

@@ -21,7 +21,7 @@ from harness.core.interfaces import (
 )
 from harness.core.provenance import plugins_of, with_code
 from harness.data.catalogue import DATA_ASSETS, Asset, fixed_by
-from harness.data.hub import is_complete, snapshot_of
+from harness.data.download import is_complete, snapshot_of
 
 DEFAULT_CACHE = "~/.cache/sentence-embedding-harness"
 EMBEDDED_DATA = Path(__file__).parent / "embedded" / "mini"

@@ -5,13 +5,15 @@ A plan loads no model, and reads no corpus to its end.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
 from harness.core.errors import AssetMissing, HarnessError
+from harness.core.files import sized
 from harness.core.hardware import base_name
-from harness.core.interfaces import Trained
+from harness.core.interfaces import EncoderConfig, Trained
+from harness.core.terminal import counted, duration, text_table, wrapped
 from harness.data.places import asset_named
 from harness.data.tasks.loader import CellTexts, TaskLoader, distinct_sentences
 from harness.encoders.encodings import EncoderCache
@@ -83,86 +85,120 @@ def make_plan(
         runs: The records of cells that need not be measured again; None for none.
     """
     plan = Plan(cells=len(cells))
-    places = loader.places
     for config, group in groupby(cells, key=lambda cell: cell.encoder):
-        cells_of_encoder = tuple(group)
-        texts = _texts_of_cells(cells_of_encoder, loader, plan)
-        source = config.source
-        key = "untrained"
-        try:
-            key = places.identify(config, places.encoder(config)).key
-        except HarnessError as error:
-            is_missing = isinstance(error, AssetMissing)
-            if is_missing and isinstance(source, Trained) and source.on_the_spot:
-                plan.trainings += 1
-            else:
-                name = base_name(cells_of_encoder[0].method.encoder.name)
-                size = getattr(source, "download_size", None)
-                plan.add_missing(name, len(cells_of_encoder), error, size)
-                continue
-        remaining = {
-            cell: texts_of_cell
-            for cell, texts_of_cell in texts.items()
-            if runs is None or not _is_measured(cell, texts_of_cell, key, runs)
-        }
-        plan.runnable += len(texts)
-        plan.measured += len(texts) - len(remaining)
-        cache = EncoderCache.open(places.cache, key)
-        sentences = cache.missing(tuple(distinct_sentences(remaining.values())))
-        corpus_sentences = _corpus_sentences(remaining, loader, key)
-        plan.sentences += len(sentences) + corpus_sentences
-        characters = sum(len(sentence) for sentence in sentences)
-        characters += CHARACTERS_A_SENTENCE * corpus_sentences
-        if characters and plan.seconds is not None:
-            rate = cache.rate
-            plan.seconds = plan.seconds + characters / rate if rate else None
-        fits = {
-            (cell.method, cell.seed, texts_of_cell.fit_corpus)
-            for cell, texts_of_cell in remaining.items()
-            if cell.method.post
-        }
-        plan.fits += len(fits)
+        _add_cells_of_encoder(plan, config, [*group], loader, runs)
     return plan
 
 
-def _texts_of_cells(
-    cells: Iterable[PlannedCell], loader: TaskLoader, plan: Plan
-) -> dict[PlannedCell, CellTexts]:
-    """The texts of the cells whose data are here; the assets of others are missing in the plan."""
-    texts: dict[PlannedCell, CellTexts] = {}
+def _add_cells_of_encoder(
+    plan: Plan,
+    config: EncoderConfig,
+    cells: Sequence[PlannedCell],
+    loader: TaskLoader,
+    runs: Store | None,
+) -> None:
+    """Count the cells of one encoder."""
+    places = loader.places
+    texts_by_cell: dict[PlannedCell, CellTexts] = {}
     for cell in cells:
         try:
-            texts[cell] = loader.texts(cell.task, cell.method.fit_on)
+            texts_by_cell[cell] = loader.texts(cell.task, cell.method.fit_on)
         except HarnessError as error:
             asset = asset_named(cell.task.asset)
             corpus = loader.corpora.get(cell.method.fit_on or "")
-            if corpus is not None and loader.places.has_data(asset.name):
+            if corpus is not None and places.has_data(asset.name):
                 asset = asset_named(corpus.asset)
             plan.add_missing(asset.name, 1, error, asset.download_size)
-    return texts
-
-
-def _is_measured(cell: PlannedCell, texts: CellTexts, key: str, runs: Store) -> bool:
-    """Whether a record of the cell is stored. The sentences of its fit are not compared."""
-    sidecar = runs.path(cell.address).with_suffix(".safetensors")
-    identity = identity_of(cell, texts, key, with_fit=False)
-    return identity.items() <= sidecar_metadata(sidecar).items()
-
-
-def _corpus_sentences(
-    texts: Mapping[PlannedCell, CellTexts], loader: TaskLoader, key: str
-) -> int:
-    """How many sentences of corpora are to be encoded for fits, as far as it is known.
-
-    A corpus that the encoder has passed over before, for any method, is not counted.
-    """
-    counts: dict[str, int] = {}
-    for cell, texts_of_cell in texts.items():
-        fit_corpus = texts_of_cell.fit_corpus
-        if fit_corpus is None or not needs_pass(cell.method, fit_corpus):
+    source, key = config.source, "untrained"
+    try:
+        key = places.identify(config, places.encoder(config)).key
+    except HarnessError as error:
+        is_missing = isinstance(error, AssetMissing)
+        if is_missing and isinstance(source, Trained) and source.on_the_spot:
+            plan.trainings += 1
+        else:
+            name = base_name(cells[0].method.encoder.name)
+            size = getattr(source, "download_size", None)
+            plan.add_missing(name, len(cells), error, size)
+            return
+    remaining: list[CellTexts] = []
+    fits = set()
+    sentences_of_corpora: dict[str, int] = {}
+    for cell, texts in texts_by_cell.items():
+        if runs is not None:
+            # The sentences of its fit are not compared: a corpus is not read to its end.
+            identity = identity_of(cell, texts, key, with_fit=False)
+            sidecar = runs.path(cell.address).with_suffix(".safetensors")
+            if identity.items() <= sidecar_metadata(sidecar).items():
+                continue
+        remaining.append(texts)
+        fit_corpus = texts.fit_corpus
+        if fit_corpus is None:
             continue
+        fits.add((cell.method, cell.seed, fit_corpus))
         name = fit_corpus.name
-        if not list(loader.places.cache.glob(f"*/{key}/{name}.*")):
-            corpus = loader.corpora.get(name)
-            counts[name] = (corpus.count or 0) if corpus else fit_corpus.count
-    return sum(counts.values())
+        # A corpus that the encoder has passed over, for any method, is not counted.
+        is_passed = any(places.cache.glob(f"*/{key}/{name}.*"))
+        if needs_pass(cell.method, fit_corpus) and not is_passed:
+            known = loader.corpora.get(name)
+            count = (known.count or 0) if known else fit_corpus.count
+            sentences_of_corpora[name] = count
+    plan.runnable += len(texts_by_cell)
+    plan.measured += len(texts_by_cell) - len(remaining)
+    plan.fits += len(fits)
+    cache = EncoderCache.open(places.cache, key)
+    missing = cache.missing(tuple(distinct_sentences(remaining)))
+    in_corpora = sum(sentences_of_corpora.values())
+    plan.sentences += len(missing) + in_corpora
+    characters = sum(map(len, missing)) + CHARACTERS_A_SENTENCE * in_corpora
+    if characters and plan.seconds is not None:
+        rate = cache.rate
+        plan.seconds = plan.seconds + characters / rate if rate else None
+
+
+# A plan in words
+
+MOST_MISSING = 10  # assets that a plan names
+
+
+def plan_text(plan: Plan, width: int | None = None) -> str:
+    """A plan for a terminal of `width` columns; None is any."""
+    sentence = f"{plan.runnable:,} of {counted(plan.cells, 'cell')} can run here"
+    if plan.measured:
+        verb = "is" if plan.measured == 1 else "are"
+        sentence += f"; {plan.measured:,} {verb} already measured"
+    lines = [f"{sentence}."]
+    scores_left = plan.runnable - plan.measured
+    if scores_left > 0:
+        # As in `9,646 sentences to encode (about 40 s), then 1 fit and 1 score.`
+        steps = []
+        if plan.trainings:
+            steps.append(f"{counted(plan.trainings, 'encoder')} to train")
+        if plan.sentences:
+            time = "speed not known yet"
+            if plan.seconds is not None:
+                time = f"about {duration(plan.seconds)}"
+            steps.append(f"{counted(plan.sentences, 'sentence')} to encode ({time})")
+        fits = f"{counted(plan.fits, 'fit')} and " if plan.fits else ""
+        steps.append(f"{fits}{counted(scores_left, 'score')}")
+        lines.append(wrapped(f"{', then '.join(steps)}.", width))
+    if not plan.missing:
+        return "\n".join(lines)
+    size = sized(sum(asset.bytes or 0 for asset in plan.missing.values()))
+    lines += [
+        "",
+        f"{counted(len(plan.missing), 'asset')} missing, {size} as far as known:",
+    ]
+    most_needed = sorted(
+        plan.missing.items(), key=lambda item: item[1].cells, reverse=True
+    )
+    rows = []
+    for name, asset in most_needed[:MOST_MISSING]:
+        size = sized(asset.bytes) if asset.bytes else ""
+        get = asset.get if name in asset.get.split() else f"{name}: {asset.get}"
+        rows.append((get, size, asset.cells))
+    lines.append(text_table(rows, ("to get it", "size", "cells"), width))
+    unnamed_count = len(plan.missing) - MOST_MISSING
+    if unnamed_count > 0:
+        lines.append(f"and {unnamed_count} more: harness list assets")
+    return "\n".join(lines)

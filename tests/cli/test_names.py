@@ -10,7 +10,7 @@ from typer.main import get_command
 from harness.cli import app
 from harness.cli.options import usable_device
 from harness.core.interfaces import Hub
-from harness.data.hub import seal, snapshot_of
+from harness.data.download import seal, snapshot_of
 from harness.data.places import packaged
 from harness.encoders.module_writer import write_settings
 from harness.registry import load_registry

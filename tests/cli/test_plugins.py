@@ -6,7 +6,7 @@ import sys
 import pytest
 from processes import ROOT
 
-from harness.contracts.plugins import load_plugins
+from harness.contracts.laws import load_plugins
 from harness.core.errors import UsageError
 from harness.core.metrics import metrics
 from harness.core.provenance import PLUGINS, plugins_of

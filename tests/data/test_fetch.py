@@ -11,8 +11,8 @@ from hub_server import Fault, hub_server, sha256, use_hub_server
 from harness.cli import main
 from harness.core.errors import AssetMissing
 from harness.data.catalogue import HUB, Asset, AssetPart, Download, Source
+from harness.data.download import model_files
 from harness.data.fetch import ALREADY_HERE
-from harness.data.hub import model_files
 from harness.data.places import Places
 from harness.encoders.transformer import TransformerConfig
 from harness.registry import load_registry

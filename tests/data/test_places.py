@@ -11,8 +11,8 @@ from harness.core.digests import sha256_of
 from harness.core.errors import AssetMissing
 from harness.core.interfaces import Hub, Packaged
 from harness.data.catalogue import BUNDLES, DATA_ASSETS
+from harness.data.download import is_complete, seal, snapshot_of
 from harness.data.fetch import listing
-from harness.data.hub import is_complete, seal, snapshot_of
 from harness.data.places import Places, asset_named, packaged, pinned_by, revision_of
 from harness.encoders.transformer import TransformerConfig
 from harness.encoders.word_vectors import StaticConfig

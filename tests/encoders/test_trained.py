@@ -11,7 +11,6 @@ from typer.testing import CliRunner
 
 from baselines.sbert import NLI
 from harness.cli import app
-from harness.cli.plan_text import plan_text
 from harness.cli.run import missing_trainings
 from harness.cli.train import recipe_from
 from harness.core.digests import sha256_of
@@ -20,7 +19,7 @@ from harness.core.types import Method
 from harness.data.places import Places
 from harness.encoders.trained import FamilyConfig, recipe_of
 from harness.encoders.transformer import TransformerConfig
-from harness.evaluation.plan import make_plan
+from harness.evaluation.plan import make_plan, plan_text
 from harness.evaluation.promote import make_golden_vectors
 from harness.evaluation.run import RunContext, execute
 from harness.evaluation.select import is_embedded, planned_cells

@@ -5,10 +5,9 @@ from dataclasses import replace
 import pytest
 from fakes import NOT_HERE, OTHER, TOY, FakeConfig, corpus, library, method
 
-from harness.cli.plan_text import plan_text
 from harness.core.types import Method
 from harness.encoders.encodings import EncoderCache
-from harness.evaluation.plan import make_plan
+from harness.evaluation.plan import make_plan, plan_text
 from harness.evaluation.run import RunContext, execute
 from harness.evaluation.select import planned_cells
 from harness.results.store import Store

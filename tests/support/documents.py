@@ -67,7 +67,7 @@ def parsed(arguments):
         mock.patch("torch.cuda.device_count", return_value=4),
         mock.patch("harness.cli.options.plugins_in_use"),
         mock.patch("harness.cli.options.plugin_of_file"),
-        mock.patch("harness.contracts.plugins.open_plugins"),
+        mock.patch("harness.contracts.laws.open_plugins"),
     ):
         return command.make_context(name, list(arguments)).params
 

@@ -16,6 +16,7 @@ import codecs
 import gzip
 import logging
 import lzma
+import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -27,10 +28,11 @@ from typing import Any, Literal
 import numpy as np
 
 from harness.core.digests import text_digest
-from harness.core.errors import AssetMissing, DataError
+from harness.core.errors import AssetMissing, DataError, UsageError
 from harness.core.files import require_no_pointer
 from harness.core.pairs import Pairs, rows_digest
 from harness.core.toml import read_rows, read_typed
+from harness.core.types import Task
 
 LOG = logging.getLogger(__name__)
 
@@ -266,6 +268,56 @@ def pairs_of(rows: Iterable[ScoredPair], group: str) -> Pairs:
         b=tuple(b for _, b, _ in rows),
         gold=np.array([gold for _, _, gold in rows], dtype=np.float64),
         group=(group,) * len(rows),
+    )
+
+
+# A file of one's own pairs as a task: `-t pairs.tsv` scores it without a plug-in
+
+OWN_SUFFIX = ".tsv"
+
+
+@dataclass(frozen=True)
+class OwnPairs:
+    """Reads lines of two sentences and a score, with tabs between; a heading may come first.
+
+    Attributes:
+        file: The file, by its absolute path.
+    """
+
+    file: Path
+
+    def __call__(self, data_dir: Path, split: str) -> Pairs:  # noqa: ARG002 - it is one file
+        rows = []
+        with advising(CORRECT_ADVICE):
+            for place, line in lines(self.file):
+                a, b, score = fields(place, line, 3)
+                try:
+                    rows.append((a, b, float(score)))
+                except ValueError:
+                    if rows or not place.endswith(":1"):
+                        raise DataError(
+                            f"{place}: wanted two sentences and a score, found {score!r:.40}"
+                        ) from None
+        return pairs_of(rows, self.file.stem)
+
+
+def task_of_file(file: Path) -> Task:
+    """The task of a file of pairs, whose name is the file's. Raises UsageError."""
+    name = re.sub(r"[^a-z0-9]+", "-", file.stem.lower()).strip("-")
+    if file.suffix != OWN_SUFFIX or not name:
+        raise UsageError(
+            f"-t {file}: wanted a file such as pairs{OWN_SUFFIX}: in each line two sentences and a "
+            "score, with tabs between"
+        )
+    return Task(
+        name=name,
+        load=OwnPairs(file.absolute()),
+        splits=("test",),
+        scored=("test",),
+        metric="correlation",
+        asset="embedded",  # it needs no data folder
+        text="raw",
+        note="pairs of one's own",
     )
 
 
