@@ -6,26 +6,15 @@ from pathlib import Path
 import pytest
 import tiny_models
 from refusals import REFUSALS
-from search import main, trial_of, write_trials
+from search import main
 
 from harness.core.files import parse_json
 from harness.report.claims import search_table
 from harness.report.table import markdown
-from harness.results.questions import read_search, read_searches
+from harness.results.questions import read_search
 
 PAPERS = Path(__file__).resolve().parents[2] / "results" / "papers"
 SEARCH = REFUSALS["files"]["search"]["whole"]
-TOLD = {
-    "seed": 0,
-    "before": 40.0,
-    "scores": [[125, 50.25], [250, 49.0]],
-    "steps": 250,
-    "curve": [[125, 2.0], [250, 1.5]],
-    "seconds": 9.5,
-    "start": {"there": "a1"},
-    "data": {"text": "b2"},
-    "environment": {"threads": 2},
-}
 
 
 @pytest.fixture
@@ -39,20 +28,6 @@ def spec(tmp_path):
 def measured(spec):
     """Where the trials of a search are kept."""
     return spec.parents[2] / "records" / "searches" / "one.json"
-
-
-def test_a_trial_stands_in_the_row_of_its_command_and_nowhere_else(spec):
-    found = read_search(spec)
-    trial = trial_of(TOLD)
-    write_trials(found, {(found.command(found.rows[1]), trial.seed): trial})
-    table = markdown(search_table(read_search(spec), {}))
-    line = r"\| higher +\| `--temperature 0.1` +\| +40.00 +\| +50.25 +\| +125 of 250 +\| +1.500"
-    assert re.search(line, table)
-    assert table.count("not measured") == 4
-    assert read_searches(spec.parent) == (read_search(spec),)
-    # Another recipe is another command: what came of the old one does not stand for it.
-    spec.write_text(SEARCH.replace("--from there", "--from elsewhere"))
-    assert markdown(search_table(read_search(spec), {})).count("not measured") == 8
 
 
 def test_the_command_trains_every_row_once_and_keeps_the_scores(
@@ -75,6 +50,14 @@ def test_the_command_trains_every_row_once_and_keeps_the_scores(
     assert (
         trained[recipe][0]["best"] != trained[f"{recipe} --temperature 0.1"][0]["best"]
     )
+    row = r"\| higher +\| `--temperature 0.1` +\|( +[\d.-]+ \|){2} +2 of 2 +\| +[\d.]+"
+    table = markdown(search_table(read_search(spec), {}))
+    assert re.search(row, table)
+    assert "not measured" not in table
     before = measured(spec).stat().st_mtime_ns
     main(line)
     assert measured(spec).stat().st_mtime_ns == before
+    # Another recipe is another command: what came of the old one does not stand for it.
+    spec.write_text(spec.read_text().replace("--batch 2", "--batch 3"))
+    table = markdown(search_table(read_search(spec), {}))
+    assert table.count("not measured") == 8

@@ -36,6 +36,13 @@ MEASURED = {
         ("bert-mini.first-last+whitening@nli", "sts-b.senteval", 58.0),
         (f"bert-mini.{SNLI}", "sts-b.senteval", 58.5),
     ],
+    "settings come before poolings, and poolings before post-processors": [
+        ("minilm.first-last+whitening@nli", "sts-b.senteval", 70.0),
+        ("minilm.first-last+sn@nli", "sts-b.senteval", 60.0),
+        ("minilm.cls+whitening@nli", "sts-b.senteval", 68.2),
+        ("minilm.first-last+whitening@nli", "sts-b", 69.6),
+        ("minilm.pooler+whitening@nli", "sts-b.senteval", 75.0),
+    ],
     "on the encoder itself: the effect is that on it": [
         ("bert-base:64.first-last+whitening@nli", "sts-b.senteval", 68.0),
         (f"bert-base:64.{SNLI}", "sts-b.senteval", 70.0),
@@ -73,41 +80,6 @@ def test_the_nearest_fit_corpus_of_the_kind_is_shown_among_many(encoder):
     )
     assert [row.fit_on for row in explained.nearest] == ["target", "snli-18k"]
     assert "fit on snli-18k, text raw: 50.00" in render_explanation(explained, REGISTRY)
-
-
-def test_settings_come_before_poolings_and_poolings_before_post_processors():
-    explained = explanation(
-        ("minilm.first-last+whitening@nli", "sts-b.senteval", 70.0),
-        ("minilm.first-last+sn@nli", "sts-b.senteval", 60.0),
-        ("minilm.cls+whitening@nli", "sts-b.senteval", 68.2),
-        ("minilm.first-last+whitening@nli", "sts-b", 69.6),
-        ("minilm.pooler+whitening@nli", "sts-b.senteval", 75.0),
-    )
-    changes = [dict(effect.changes) for effect in explained.effects]
-    assert changes == [
-        {"text": "raw"},
-        {"pooling": "pooler"},
-        {"pooling": "cls"},
-        {"post": "+sn"},
-    ]
-    commands = [command_options(effect, REGISTRY) for effect in explained.effects]
-    assert commands[0] == "-t sts-b"
-    assert commands[2] == "-m 'bert-base:64.cls+whitening@nli'"
-
-
-def test_a_trap_is_named_where_it_shows_the_choice_and_the_protocol():
-    rows = [
-        ("minilm.cls", "sts12.senteval", 75.0),
-        ("minilm.pooler", "sts12.senteval", 74.0),
-    ]
-    cell = published_number("simcse.t5/simcse-bert-base-unsup/sts12", TABLES)
-    records = [
-        made_record(m, t, {"spearman": {"all": s, "groups": {}}}) for m, t, s in rows
-    ]
-    explained = explain(cell, results_of(*records), REGISTRY, {}, FOLDER.traps)
-    [effect] = explained.effects
-    titles = [FOLDER.traps[number - 1].title for number in effect.traps]
-    assert titles == ["Before or after the pooler"]
 
 
 def test_a_trap_is_named_at_the_rows_that_it_is_known_at():

@@ -11,8 +11,6 @@ import pytest
 from processes import MAIN, ROOT, scores
 from tiny_models import rest_slow
 
-from harness.cli import main
-
 RUN = ("run", "-m", "glove-mini.mean", "-t", "mini-sts", "--overwrite")
 # Of each circumstance: a line of the shell around "$@", and the status that is right
 # there.
@@ -124,27 +122,3 @@ def test_a_disk_that_takes_nothing_costs_no_number(
     if status == 0:
         assert scores(kept) == scores(folder_with_cache / "runs")
     assert not [path for path in kept.rglob(".*") if path.is_file()]
-
-
-UNMADE = {
-    "--cache or HARNESS_CACHE_DIR": (*RUN, "--cache"),
-    "FOLDER": ("export", "bert-mini"),
-    "--out": ("train", "simcse-unsup", "--from", "bert-mini", "--dev", "none", "--out"),
-    "--data-dir or HARNESS_DATA_DIR": ("fetch", "sts-raw", "--data-dir"),
-}
-
-
-@pytest.mark.parametrize("setting", UNMADE)
-def test_a_folder_that_cannot_be_made_is_named_with_what_moves_it(
-    setting, tmp_path, monkeypatch, capfd
-):
-    monkeypatch.setenv("HARNESS_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "afile").write_text("a file where a folder would be")
-    with pytest.raises(SystemExit) as ended:
-        main([*UNMADE[setting], "afile/below/it"])
-    [line] = capfd.readouterr().err.splitlines()
-    assert ended.value.code == 2, line
-    assert "wanted a folder that can be written, found: Not a directory" in line
-    assert line.endswith(f"name another with {setting}")
