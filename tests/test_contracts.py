@@ -17,7 +17,6 @@ from harness.core.metrics import Metric
 from harness.core.types import Task
 from harness.encoders.function import FunctionConfig
 from harness.registry import load_registry
-from harness.report.bibtex import bib_keys, entries
 from harness.transforms.affine import Affine, Moments
 from harness.transforms.pooling import MEAN, Mean
 
@@ -29,11 +28,8 @@ def test_contract(law):
     law()
 
 
-def test_what_comes_with_the_harness_is_cited_licensed_and_told_of():
+def test_what_comes_with_the_harness_is_licensed_and_told_of():
     registry = load_registry()
-    things = (registry.methods, registry.encoders, registry.tasks)
-    cites = (thing.cite for kind in things for thing in kind.values())
-    assert {*bib_keys(cites)} <= {*entries()}
     for encoder in registry.encoders.values():
         assert encoder.trained_on
         assert encoder.licence

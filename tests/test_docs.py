@@ -179,9 +179,7 @@ def test_a_command_in_running_text_parses_as_far_as_it_goes(words):
 
 
 def test_every_command_is_shown():
-    shown = {
-        words[1] for words in starting("harness", among=[*EVERY_COMMAND, *MENTIONS])
-    }
+    shown = {words[1] for words in starting("harness", among=EVERY_COMMAND + MENTIONS)}
     assert shown == set(get_command(app).commands)
 
 
@@ -218,26 +216,15 @@ def test_a_python_example_runs(block, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("page", "kind", "key"),
-    [("claim", "claim", "id"), ("trap", "trap", "title"), ("trap", "cause", "id")],
+    ("page", "kind"), [("claim", "claim"), ("trap", "trap"), ("trap", "cause")]
 )
-def test_an_example_of_an_entry_is_one_of_the_file(page, kind, key):
-    """The entry that a page shows is in `results/questions`, where it may say more."""
-    file = tomllib.loads(
-        (ROOT / f"results/questions/{kind}s.toml").read_text(encoding="utf-8")
-    )
-    entries = {entry[key]: entry for entry in file[kind]}
-    shown = [
-        tomllib.loads(block)
-        for block in blocks(PAGES[f"docs/how-to/{page}.md"], "toml")
-    ]
+def test_an_example_of_an_entry_has_the_keys_of_its_file(page, kind):
+    file = ROOT / f"results/questions/{kind}s.toml"
+    entries = tomllib.loads(file.read_text(encoding="utf-8"))[kind]
+    known = {key for entry in entries for key in entry}
+    shown = map(tomllib.loads, blocks(PAGES[f"docs/how-to/{page}.md"], "toml"))
     [example] = [entry for block in shown for entry in block.get(kind, ())]
-    entry = entries[example[key]]
-    for name, value in example.items():
-        if isinstance(value, list) and name != "gap":
-            assert not [item for item in value if item not in entry[name]]
-        else:
-            assert value == entry[name]
+    assert {*example} <= known
 
 
 # Versions

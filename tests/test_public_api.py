@@ -102,9 +102,6 @@ def test_the_exported_names_and_signatures_are_the_committed_ones(approved):
 def test_the_version_is_that_of_the_project():
     project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     assert f'\nversion = "{harness.__version__}"\n' in project
-    assert f"\nversion: {harness.__version__}\n" in (ROOT / "CITATION.cff").read_text(
-        "utf-8"
-    )
 
 
 def parameters(function):

@@ -80,16 +80,7 @@ def source_distribution(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def installed(wheel, tmp_path_factory):
-    return install(wheel, tmp_path_factory)
-
-
-@pytest.fixture(scope="module")
-def installed_from_source(source_distribution, tmp_path_factory):
-    return install(source_distribution, tmp_path_factory)
-
-
-def install(distribution, tmp_path_factory):
-    """An environment of its own with this distribution in it."""
+    """An environment of its own with the wheel in it."""
     place = tmp_path_factory.mktemp("environment")
     venv.create(place, with_pip=False)
     scheme = {"base": str(place), "platbase": str(place)}
@@ -101,7 +92,7 @@ def install(distribution, tmp_path_factory):
         f"{sysconfig.get_path('purelib')}\n", encoding="utf-8"
     )
     options = ["--no-deps", "--no-index", "--no-build-isolation"]
-    target = ["--python", programs / "python", "install", *options, distribution]
+    target = ["--python", programs / "python", "install", *options, wheel]
     subprocess.run([*PIP, *target], check=True, capture_output=True)
     return Installed(programs, tmp_path_factory.mktemp("empty"))
 
@@ -136,10 +127,8 @@ print(harness.__file__, provenance.code_digest(), environment.commit()["commit"]
 """
 
 
-@pytest.mark.parametrize("name", ["installed", "installed_from_source"])
-def test_it_is_the_code_of_the_checkout_and_no_other_projects_commit(name, request):
-    """It measures the same, from the wheel and from the source distribution."""
-    installed = request.getfixturevalue(name)
+def test_it_is_the_code_of_the_checkout_and_no_other_projects_commit(installed):
+    """It measures the same."""
     file, digest, commit, others = installed("python", "-c", CODE).split()
     assert Path(file).is_relative_to(installed.programs.parent)
     assert (digest, commit, others) == (code_digest(), "None", "set()")

@@ -5,10 +5,9 @@ from committed import TABLES
 
 from harness.data.places import every_asset
 from harness.registry import load_registry
-from harness.report.next_steps import best_downloads, needs_of, waiting_numbers
+from harness.report.next_steps import best_downloads, needs_of
 from harness.results.index import Results
 from harness.results.reproduction import reproductions
-from harness.results.verdict import CellState
 
 FOUND = load_registry()
 
@@ -22,16 +21,6 @@ def cells(results):
 @pytest.fixture(scope="module")
 def nothing_run():
     return cells(Results({}))
-
-
-def test_every_number_that_can_run_waits_for_one_set_of_commands(nothing_run):
-    waits = waiting_numbers(nothing_run, FOUND, ())
-    not_run = [c.cell for c in nothing_run if c.state is CellState.NOT_RUN]
-    counts = [len(cells) for cells in waits.values()]
-    assert counts == sorted(counts, reverse=True)
-    assert sum(counts) == len(not_run) > 1000
-    for commands, cells in waits.items():
-        assert all({*needs_of(cell, FOUND, ())} == {*commands} for cell in cells)
 
 
 def test_the_next_step_makes_most_numbers_measurable_for_each_byte(nothing_run):
