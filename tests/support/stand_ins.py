@@ -18,6 +18,7 @@ from zlib import crc32
 import numpy as np
 import sentence_transformers.sentence_transformer.modules as st
 import tiny_families
+import tiny_models
 import torch
 import transformers as hf
 from safetensors.numpy import save_file
@@ -43,7 +44,6 @@ from harness.encoders.word_vectors import read_counts
 from harness.registry import load_registry
 
 LENGTH = 512  # tokens at most
-INTERMEDIATE = 64  # width of the layers between attentions
 WORDS, DIMENSIONS = 3000, 300  # of a file of word vectors
 SENTENCE_PAIRS = 3000  # of a stand-in of AllNLI
 
@@ -134,39 +134,21 @@ def _make(shape: Shape, folder: Path, name: str) -> Path:
     return folder
 
 
-# The names that architectures have for the same size. A configuration has some of them.
-LAYERS = ("num_hidden_layers", "n_layers", "num_layers")
-WIDTHS = ("hidden_size", "d_model", "dim")
-INNER = ("intermediate_size", "hidden_dim", "d_ff")
-HEADS = ("num_attention_heads", "n_heads", "num_heads")
-
-
 def _config(shape: Shape, tokenizer: Any) -> Any:
     """The architecture's configuration, with this depth and width."""
-    config_class = hf.CONFIG_MAPPING[shape.architecture]
-    default = config_class()
-    heads = 8 if shape.width % 16 == 0 else 6
-    positions = LENGTH + 2 if shape.architecture in OFFSET_POSITIONS else LENGTH
-    sizes = {
-        **dict.fromkeys(LAYERS, shape.layers),
-        **dict.fromkeys(WIDTHS, shape.width),
-        **dict.fromkeys(INNER, INTERMEDIATE),
-        **dict.fromkeys(HEADS, heads),
-        **dict.fromkeys(("head_dim", "d_kv"), shape.width // heads),
-        "num_key_value_heads": heads // 2,
-        "max_position_embeddings": positions,
-    }
-    settings: dict[str, Any] = {"vocab_size": len(tokenizer)}
-    for name, size in sizes.items():
-        if hasattr(default, name):
-            settings[name] = size
+    settings = {}
     for token in ("pad", "bos", "eos", "cls", "sep"):
         settings[f"{token}_token_id"] = getattr(tokenizer, f"{token}_token_id", None)
-    if getattr(default, "layer_types", None):
-        settings["layer_types"] = None
     if shape.architecture == "gemma3_text":
         settings["use_bidirectional_attention"] = True
-    return config_class(**settings)
+    return tiny_models.config(
+        shape.architecture,
+        len(tokenizer),
+        LENGTH + 2 if shape.architecture in OFFSET_POSITIONS else LENGTH,
+        shape.width,
+        shape.layers,
+        **settings,
+    )
 
 
 def _add_modules(shape: Shape, folder: Path, rng: np.random.Generator) -> None:

@@ -16,12 +16,14 @@ from transformers.utils import logging
 WORDS = ["the", "cat", "dog", "sat", "on", "mat"]
 LETTERS = list("abcdefghijklmnopqrstuvwxyz.,!?'0123456789")
 POSITIONS = 40
-# Whatever of these a configuration has, by any of the names that architectures have for
-# it.
+# What architectures call the width and the depth, and other sizes: a configuration has some
+# of these names.
+WIDTHS = ("hidden_size", "d_model", "n_embd", "dim", "emb_dim")
+LAYERS = (
+    *("num_hidden_layers", "n_layer", "n_layers", "num_layers"),
+    *("encoder_layers", "num_encoder_layers"),
+)
 SIZES = {
-    **dict.fromkeys(("hidden_size", "d_model", "n_embd", "dim", "emb_dim"), 32),
-    **dict.fromkeys(("num_hidden_layers", "n_layer", "n_layers", "num_layers"), 3),
-    **dict.fromkeys(("encoder_layers", "num_encoder_layers"), 3),
     **dict.fromkeys(("decoder_layers", "num_decoder_layers", "num_experts_per_tok"), 2),
     **dict.fromkeys(("num_attention_heads", "n_head", "n_heads", "num_heads"), 2),
     **dict.fromkeys(("encoder_attention_heads", "decoder_attention_heads"), 2),
@@ -98,14 +100,24 @@ KINDS = tuple(TOKENIZERS)
 
 
 def config(
-    kind: str, vocabulary: int, positions: int = POSITIONS, **settings: object
+    kind: str,
+    vocabulary: int,
+    positions: int = POSITIONS,
+    width: int = 32,
+    layers: int = 3,
+    **settings: object,
 ) -> hf.PretrainedConfig:
     """A small configuration of an architecture."""
     cls = hf.CONFIG_MAPPING[kind]
     if kind == "xlnet":
         return cls(vocab_size=vocabulary, d_model=32, n_layer=3, n_head=2, d_inner=40)
     default = cls()
-    sizes = SIZES | dict.fromkeys(("max_position_embeddings", "n_positions"), positions)
+    sizes = {
+        **SIZES,
+        **dict.fromkeys(WIDTHS, width),
+        **dict.fromkeys(LAYERS, layers),
+        **dict.fromkeys(("max_position_embeddings", "n_positions"), positions),
+    }
     sizes = {
         k: v for k, v in sizes.items() if isinstance(getattr(default, k, None), int)
     }
