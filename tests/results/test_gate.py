@@ -52,13 +52,7 @@ from harness.results.golden_vectors import (
     write_golden_vectors,
 )
 from harness.results.index import Results
-from harness.results.records import (
-    SAME_PLATFORM,
-    Cell,
-    encode_committed,
-    encode_run,
-    read_committed,
-)
+from harness.results.records import SAME_PLATFORM, Cell, encode_run
 from harness.results.scorings import SIMCSE
 from harness.results.store import Store, sidecar_metadata
 from harness.results.verdict import prediction_half_width
@@ -180,18 +174,6 @@ def golden(results="runs", **change):
     return change_golden
 
 
-def golden_moved(distance):
-    """One coordinate of a golden vector is moved, as it is compared: of length 1."""
-
-    def move(runs):
-        vectors = read_golden_vectors(runs, "fake").vectors.astype(np.float64)
-        vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-        vectors[3, 1] += distance
-        golden(vectors=vectors.astype(np.float32))(runs)
-
-    return move
-
-
 def golden_missing(*folders):
     def remove(runs):
         for folder in folders:
@@ -219,17 +201,11 @@ def other_tokenizer(runs):
         change_record(runs, cell, digests=other_digest("encoding"))
 
 
-def no_committed_record(runs):
-    path = Store(runs.with_name("results")).committed_path(PLAIN.method)
-    kept = [record for cell, record in read_committed(path).items() if cell != PLAIN]
-    path.write_bytes(encode_committed(kept))
-
-
 def no_record(runs):
     Store(runs).path(PLAIN).unlink()
 
 
-NUDGE = 20 * GOLDEN_SAME_PLATFORM
+NOT_FINITE = np.full((32, 4), np.nan, np.float32)
 
 
 @pytest.mark.parametrize(
@@ -238,14 +214,12 @@ NUDGE = 20 * GOLDEN_SAME_PLATFORM
         ([], AGREES, "0.0000 points", AGREES, 0),
         # What moved alone, and what moved with the golden vectors.
         ([shifted(-0.002)], SCORER, "0.0020 points", AGREES, 1),
-        ([golden_moved(NUDGE), shifted(1)], ENCODER, "1.0000 points", ENCODER, 1),
+        ([golden(vectors=NOT_FINITE), shifted(1)], ENCODER, "1.0000 points", ENCODER, 1),
         ([golden(key="another"), other_tokenizer], AGREES, "", ENCODER, 1),
-        ([golden(vectors=np.full((32, 4), np.nan, np.float32))], AGREES, "", ENCODER, 1),
         ([golden_missing("runs", "results"), shifted(1)], UNKNOWN, "1.0000", None, 1),
         # No baseline.
         ([golden("results", sentences="others")], AGREES, "", NO_BASELINE, 3),
         ([golden_missing("results")], AGREES, "", NO_BASELINE, 3),
-        ([no_committed_record], NO_BASELINE, "no committed record", AGREES, 3),
         # An earlier run.
         ([golden(code="other")], AGREES, "", NOT_AGAIN, 3),
         ([golden(key="other")], AGREES, "", NOT_AGAIN, 3),
@@ -253,8 +227,7 @@ NUDGE = 20 * GOLDEN_SAME_PLATFORM
         ([other_code], NOT_AGAIN, "by other code; harness run --gate", AGREES, 3),
         ([no_record], COULD_NOT_RUN, "holds no record", AGREES, 3),
         ([no_record, shifted(1, CENTRED)], COULD_NOT_RUN, "no record", AGREES, 1),
-        ([override, shifted(0.4)], AGREES, "tolerance 0.5 (it trains)", AGREES, 0),
-        ([override, shifted(0.4, CENTRED)], AGREES, "(it trains)", AGREES, 1),
+        ([override, shifted(0.4), shifted(0.4, CENTRED)], AGREES, "0.5 (it trains)", AGREES, 1),
     ],
 )  # fmt: skip
 def test_what_a_check_says(runs, changes, cell, why, encoder, status):
