@@ -9,8 +9,6 @@ import pytest
 from fakes import TOY, snapshot
 from processes import run
 
-from baselines.whitening import Whitening
-from harness import resolve
 from harness.cli import listing
 from harness.core.pairs import rows_digest
 from harness.data.tasks.mini import SPLITS
@@ -19,18 +17,6 @@ from harness.results.store import Store
 
 ROOT = Path(__file__).resolve().parents[2]
 KINDS = [kind for kind in listing.LISTED_KINDS if kind not in ("plugins", "digests")]
-
-
-@pytest.fixture
-def vectors(tmp_path):
-    """A file of static vectors that covers a few words of the fakes' and of real sentences."""
-    words = np.array(
-        ["a", "the", "is", "man", "sentence", "number", "1", "2", "3", "4", "5", "6"]
-    )
-    values = np.random.default_rng(0).normal(size=(len(words), 6)).astype(np.float32)
-    path = tmp_path / "tiny.npz"
-    np.savez(path, words=words, vectors=values)
-    return path
 
 
 HEAVY = {
@@ -67,7 +53,9 @@ def files_but_digests(folder):
     }
 
 
-def test_reading_imports_nothing_heavy_and_writes_nothing(tmp_path, vectors):
+def test_reading_imports_nothing_heavy_and_writes_nothing(tmp_path):
+    words = {"words": np.array(["a", "the"]), "vectors": np.eye(2, dtype=np.float32)}
+    np.savez(tmp_path / "tiny.npz", **words)
     shutil.copytree(ROOT / "results" / "papers", tmp_path / "results" / "papers")
     before = snapshot(tmp_path)
     code = f"""
@@ -102,11 +90,6 @@ def test_a_list_is_a_table_of_80_columns_or_json(call, kind, tmp_path):
     for name, line in zip(names, lines[2:], strict=True):
         assert line.startswith(name[:70])
         assert "bert-base" in name or kind != "encoders bert-base"
-
-
-def test_a_list_of_one_thing_has_a_line_for_each_column(call):
-    said = call("list encoders glove-mini").out
-    assert said.startswith("encoder: glove-mini\nsource: ")
 
 
 def test_the_digests_of_a_task_are_those_that_its_file_states(call):
@@ -145,17 +128,6 @@ def test_a_plan_counts_distinct_sentences_and_writes_nothing(toys, tmp_path):
     toys(f"run {chosen}")
     plan = json.loads(toys(f"run --dry-run {chosen} --json").out)
     assert (plan["sentences"], plan["seconds"], plan["measured"]) == (0, 0, 5)
-
-
-@pytest.mark.parametrize(
-    ("method", "status", "complaint"),
-    [("x.cls", 2, "cls: "), ("x.mean+whitening:9@target", 1, "(1 cell)")],
-)
-def test_what_an_encoder_cannot_give_is_told(toys, vectors, method, status, complaint):
-    resolve.load_registry().posts.update(whitening=Whitening)
-    answer = toys("run", "-m", method, "-t", "toy", "--encoder", f"x={vectors}")
-    assert (answer.status, answer.out) == (status, "")
-    assert complaint in answer.complaint
 
 
 BREAKS = """

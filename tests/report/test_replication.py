@@ -30,7 +30,7 @@ from harness.results.differences import (
     Difference,
     Outcome,
 )
-from harness.results.encoder_sizes import sizes_of_encoders
+from harness.results.encoder_sizes import EncoderSize, sizes_of_encoders
 from harness.results.index import Results, SeedScores
 from harness.results.published import Column, Row, Table
 from harness.results.published_tables import load_tables
@@ -288,3 +288,10 @@ def test_the_committed_claims_are_those_of_the_papers():
         assert not claim.is_printed or 2 * result.in_paper > len(result.findings), (
             claim.id
         )
+
+
+def test_word_vectors_that_somebody_brings_may_be_of_the_papers_size():
+    facts = {"dimensions": 300, "coverage": 1.0}
+    record = made_record("mine.mean", "sts-b", {}, facts=facts)
+    sizes = sizes_of_encoders(results_of(record), REGISTRY)
+    assert sizes == {"mine": EncoderSize.PAPERS}
