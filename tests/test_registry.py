@@ -86,28 +86,6 @@ def test_an_encoder_given_by_hand_is_known_to_the_new_registry_alone():
 # --- files ---------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def registry_with_file(tmp_path, monkeypatch):
-    """Registers one more file of baselines, read anew."""
-    monkeypatch.setattr(baselines, "__path__", [*baselines.__path__, str(tmp_path)])
-
-    def registry_with(name: str, text: str):
-        (tmp_path / f"{name}.py").write_text(f'"""A file."""\n{text}\n')
-        return collected.__wrapped__()  # past its memory
-
-    yield registry_with
-    for module in [name for name in sys.modules if name.startswith("baselines.new_")]:
-        del sys.modules[module]
-
-
-def test_a_file_in_the_folder_is_registered(registry_with_file):
-    text = "from dataclasses import replace\nfrom baselines.minilm import MINILM\n"
-    grown = registry_with_file(
-        "new_encoder", f'{text}ENCODERS = (replace(MINILM, name="new"),)'
-    )
-    assert grown.parse("new.mean").encoder.name == "new"
-
-
 @pytest.mark.parametrize(
     ("kind", "text"),
     [
@@ -116,7 +94,10 @@ def test_a_file_in_the_folder_is_registered(registry_with_file):
         ("post-processor 'sn'", "from baselines.sn import POSTS"),
     ],
 )
-def test_two_files_may_not_register_one_name(registry_with_file, kind, text):
+def test_two_files_may_not_register_one_name(kind, text, tmp_path, monkeypatch):
+    (tmp_path / "new_duplicate.py").write_text(f'"""A file."""\n{text}\n')
+    monkeypatch.setattr(baselines, "__path__", [*baselines.__path__, str(tmp_path)])
     with pytest.raises(HarnessError, match=kind) as refusal:
-        registry_with_file("new_duplicate", text)
+        collected.__wrapped__()  # past its memory
+    del sys.modules["baselines.new_duplicate"]
     assert "\n" not in str(refusal.value)

@@ -8,7 +8,6 @@ through it, the probe apart.
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import count
 from pathlib import Path
 from typing import ClassVar
 
@@ -16,7 +15,7 @@ import numpy as np
 
 from harness.core.errors import DataError, UsageError
 from harness.core.hardware import Hardware, in_precision
-from harness.core.interfaces import Encoding, Identity, LocalFiles, Source, Trained
+from harness.core.interfaces import Encoding, Identity, LocalFiles, Source
 from harness.core.pairs import Pairs
 from harness.core.types import Corpus, Method, Progress, Record, Task
 from harness.data.places import Places
@@ -36,7 +35,7 @@ from harness.results.store import Store
 from harness.transforms.affine import Affine, Moments
 from harness.transforms.pooling import POOLINGS
 
-DEPTH, DIMENSIONS = 3, 4
+DEPTH, DIMENSIONS, PAIRS = 3, 4, 30
 # The fake data lie where QNLI's would: one file in the data folder says that they are
 # there.
 HERE, PROBE = "qnli", "glue/QNLI/dev.tsv"
@@ -52,8 +51,7 @@ class FakeEncoder:
     """A few layers of numbers drawn from each text; the last letter of the salt is its weights."""
 
     key: str
-    layers: tuple[int, ...] = tuple(range(DEPTH + 1))
-    has_cls: bool = True
+    layers: ClassVar[tuple[int, ...]] = tuple(range(DEPTH + 1))
     has_pooler: bool = True
     log: list[str] = field(default_factory=list, compare=False)
     facts: Mapping[str, object] = field(default_factory=dict, compare=False)
@@ -66,7 +64,7 @@ class FakeEncoder:
             self.layers,
             DEPTH,
             rows[:, list(self.layers)],
-            cls=rows[:, -2] if self.has_cls else None,
+            cls=rows[:, -2],
             pooler=rows[:, -1] if self.has_pooler else None,
         )
 
@@ -81,7 +79,6 @@ class FakeConfig:
 
     name: str = "fake"
     weights: str = "one"
-    has_cls: bool = True
     has_pooler: bool = True
     facts: tuple[tuple[str, object], ...] = field(default=(), compare=False, repr=False)
     trained_on: ClassVar[str] = "nothing"
@@ -102,13 +99,13 @@ class FakeConfig:
         return replace(self, name=in_precision(self.name, hardware.dtype))
 
     def identify(self, path: Path) -> Identity:
-        weights = digest(self.weights, self.has_cls, self.has_pooler)
+        weights = digest(self.weights, self.has_pooler)
         return Identity(digest("key", weights), {"weights": weights}, max_length=8)
 
     def load(self, path: Path, cache: Path) -> FakeEncoder:
         key = self.identify(path).key
-        has = {"has_cls": self.has_cls, "has_pooler": self.has_pooler}
-        return FakeEncoder(key, **has, log=self.log, facts=dict(self.facts))
+        facts = dict(self.facts)
+        return FakeEncoder(key, self.has_pooler, log=self.log, facts=facts)
 
 
 @dataclass(frozen=True)
@@ -122,22 +119,13 @@ class BrokenConfig(FakeConfig):
 
 
 @dataclass(frozen=True)
-class FakeFamily(FakeConfig):
-    """An encoder of which every seed is another one."""
-
-    name: str = "kin"
-    source: ClassVar[Source] = Trained("kin", "kin", "kin-1")
-
-
-@dataclass(frozen=True)
 class Sentences:
-    """Loads one split of so many pairs; neighbouring ranges share sentences.
+    """Loads one split of 30 pairs; neighbouring ranges share sentences.
 
     `labels` makes another gold for the splits that are not scored.
     """
 
     start: int = 0
-    size: int = 30
     broken: bool = False
     labels: int = 0
 
@@ -147,12 +135,10 @@ class Sentences:
                 f"{data_dir / split}: wanted pairs, found none; get it again"
             )
         first = self.start + {"train": 40, "dev": 20, "test": 0}[split]
-        a, b = numbered(first, self.size), numbered(first + self.size // 2, self.size)
+        a, b = numbered(first, PAIRS), numbered(first + PAIRS // 2, PAIRS)
         seed = first + (self.labels if split != "test" else 0)
-        gold = np.random.default_rng(seed).integers(0, 6, self.size).astype(np.float64)
-        group = tuple(
-            "left" if i < self.size // 3 else "right" for i in range(self.size)
-        )
+        gold = np.random.default_rng(seed).integers(0, 6, PAIRS).astype(np.float64)
+        group = ("left",) * (PAIRS // 3) + ("right",) * (PAIRS - PAIRS // 3)
         return Pairs(a, b, gold, group)
 
 
@@ -278,19 +264,14 @@ def results_folder(
     return folder
 
 
-def library(
-    folder: Path,
-    *corpora: Corpus,
-    encoders: Sequence[str] = ("fake", "fine"),
-    weights: str = "weights",
-) -> TaskLoader:
+def library(folder: Path, *corpora: Corpus) -> TaskLoader:
     """Data folder, cache and encoders under one folder; the fake data are there, AWAY's are not."""
     probe = folder / "data" / PROBE
     if not probe.exists():
         probe.parent.mkdir(parents=True)
         probe.touch()
-    (folder / weights).mkdir(parents=True, exist_ok=True)
-    here = dict.fromkeys((*encoders, "broken"), folder / weights)
+    (folder / "weights").mkdir(parents=True, exist_ok=True)
+    here = dict.fromkeys(("fake", "fine", "broken"), folder / "weights")
     places = Places(folder / "cache", folder / "data", here)
     return TaskLoader(places, {c.name: c for c in corpora})
 
@@ -317,11 +298,6 @@ class Vandal:
 
     def __reduce__(self) -> tuple:
         return (Path.touch, (self.path,))
-
-
-def ticks():
-    """A clock that moves one second at each look."""
-    return count(0.0).__next__
 
 
 @dataclass
