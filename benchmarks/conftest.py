@@ -7,7 +7,6 @@ on little, and nothing is checked or written.
 """
 
 import os
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
@@ -51,12 +50,10 @@ class SideBySide:
     missed: list[str] = field(default_factory=list)
 
     @property
-    def on(self) -> bool:
+    def on(self):
         return self.benchmark.enabled
 
-    def seconds(
-        self, programs: Mapping[str, Callable], rounds: int = ROUNDS
-    ) -> dict[str, np.ndarray]:
+    def seconds(self, programs, rounds=ROUNDS):
         """The seconds of each program in each round. All of them run in every round."""
         *others, last = programs
         seconds = {name: [] for name in programs}
@@ -73,7 +70,7 @@ class SideBySide:
         seconds[last] = self.benchmark.stats.stats.data if self.on else [1.0]
         return {name: np.array(values) for name, values in seconds.items()}
 
-    def require(self, row: str, ratios, wanted: float, **facts: object) -> None:
+    def require(self, row, ratios, wanted, **facts):
         """Store the ratios of a row.
 
         If their median is below what is wanted, the test fails once all of its rows are

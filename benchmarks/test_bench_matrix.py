@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import pytest
 
-from harness.core.types import Task
 from harness.data.places import Places
 from harness.data.tasks.loader import TaskLoader, limited
 from harness.encoders.config import BaseConfig
@@ -64,7 +63,7 @@ class Matrix:
 
 
 @pytest.fixture
-def tasks(side_by_side) -> list[Task]:
+def tasks(side_by_side):
     """The seven tasks, or a little of one where nothing is measured."""
     known = load_registry().tasks
     if side_by_side.on:
