@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from refusals import refused
 from sklearn.metrics import f1_score
 
 from harness.core.errors import ScoreError
@@ -133,7 +134,7 @@ def test_what_cannot_be_classified_is_refused():
         (vectors, graded, "item 1: wanted a class as gold .* found [01].5"),
         (vectors, few, "wanted 10 of every class to learn from, found 9"),
     ):
-        with pytest.raises(ScoreError, match=refusal):
+        with refused(ScoreError, refusal):
             predicted_classes(x, test, [rows])
 
 

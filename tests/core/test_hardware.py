@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from refusals import refused
 from tolerances import ROUNDING, encoding_gap
 
 from harness.core.errors import UsageError
@@ -59,7 +60,7 @@ def planned_cells_of(*methods):
 def test_cells_keep_the_precision_of_their_ids_unless_another_is_wanted():
     cells = planned_cells_of("bert-mini.mean", "bert-mini-float16.mean")
     assert on_hardware(cells, "cpu", None, None) == cells
-    with pytest.raises(UsageError, match="leave one of them out"):
+    with refused(UsageError, "leave one of them out"):
         on_hardware(cells, "cuda", "bfloat16", 64)
     placed = on_hardware(planned_cells_of("bert-mini.mean"), "cuda", "bfloat16", 64)
     assert {cell.method.id for cell in placed} == {"bert-mini-bfloat16.mean"}

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from refusals import refused
 
 from harness.core.digests import text_digest
 from harness.core.errors import DataError
@@ -33,9 +34,9 @@ def test_a_sentence_that_is_no_text_is_named(kind):
     columns = {"a": A, "b": B, "group": ("made up",) * 3}
     for name, column in columns.items():
         bad = {**columns, name: (column[0], text, column[2])}
-        with pytest.raises(DataError, match=f"pair 2, {name}: wanted a text, {words}"):
+        with refused(DataError, f"pair 2, {name}: wanted a text, {words}"):
             Pairs(gold=GOLD, **bad)
-    with pytest.raises(DataError, match=f"sentence 2: wanted a text, {words}") as error:
+    with refused(DataError, f"sentence 2: wanted a text, {words}") as error:
         text_digest(["a text", text])
     str(error.value).encode()  # can be printed
 
@@ -52,9 +53,8 @@ GOLDS = {
 @pytest.mark.parametrize("kind", GOLDS)
 def test_gold_that_is_not_a_number_a_pair_is_refused(kind):
     gold, words = GOLDS[kind]
-    with pytest.raises(DataError, match=words) as error:
+    with refused(DataError, words):
         pairs(gold=gold)
-    assert "\n" not in str(error.value)
 
 
 def test_no_two_rows_have_one_digest():
@@ -72,7 +72,7 @@ def test_no_two_rows_have_one_digest():
 def test_a_column_is_a_list_of_texts(name, texts):
     """A text is no list of its characters, and a set has no order."""
     columns = {"a": A, "b": B, "group": ("made up",) * 3, name: texts}
-    with pytest.raises(DataError, match=f"column {name}: wanted a list of texts, foun"):
+    with refused(DataError, f"column {name}: wanted a list of texts, foun"):
         Pairs(gold=GOLD, **columns)
 
 
@@ -87,7 +87,7 @@ def task(given, **settings):
 def test_gold_outside_the_declared_scale_is_refused(bad, tmp_path):
     wrong, scale = pairs(gold=np.array([4.2, bad, 5.0])), (0.0, 5.0)
     words = rf"mine, split test, pair 2: wanted a score from 0.0 to 5.0, found {bad}"
-    with pytest.raises(DataError, match=words):
+    with refused(DataError, words):
         task(wrong, graded=scale).pairs(tmp_path)
     assert len(task(pairs(), graded=scale).pairs(tmp_path)) == 3
     assert len(task(wrong).pairs(tmp_path)) == 3
@@ -95,5 +95,5 @@ def test_gold_outside_the_declared_scale_is_refused(bad, tmp_path):
 
 def test_a_split_without_pairs_is_refused(tmp_path):
     words = "mine, split test: wanted one pair or more, found none"
-    with pytest.raises(DataError, match=words):
+    with refused(DataError, words):
         task(Pairs((), (), np.zeros(0), ())).pairs(tmp_path)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import pytest
+from refusals import refused
 
 from harness.core.errors import DataError
 from harness.core.toml import read_rows, read_typed
@@ -66,5 +66,5 @@ def test_a_file_may_hold_nothing_but_rows(tmp_path):
         ("title = 'x'", "unknown key 'title'"),
     ):
         path.write_text(text)
-        with pytest.raises(DataError, match=rf"^rows\.toml: {refusal}"):
+        with refused(DataError, rf"^rows\.toml: {refusal}"):
             read_rows(Row, path)

@@ -9,6 +9,7 @@ from functools import partial
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from refusals import refused
 
 from harness.core.errors import DataError
 from harness.data.tasks import corpora, qnli, readers, sick, sts, transfer
@@ -55,7 +56,7 @@ def test_compressed_files_read_alike_and_a_cut_one_is_refused(tmp_path, suffix):
     assert [line for _, line in readers.lines(path)] == ["one", "two"]
     for content in (whole[:-6], b"not compressed at all"):
         path.write_bytes(content)
-        with pytest.raises(DataError, match=r":\d: wanted a whole packed file, found "):
+        with refused(DataError, r":\d: wanted a whole packed file, found "):
             list(readers.lines(path))
 
 
@@ -63,7 +64,7 @@ def test_the_remedy_is_that_of_the_file_that_is_read(tmp_path):
     path = tmp_path / "x.txt"
     path.write_bytes(b"\xff\n")
     for remedy in (REFETCH_ADVICE, CORRECT_ADVICE):
-        with pytest.raises(DataError, match=f"found .*; {remedy}$"), advising(remedy):
+        with refused(DataError, f"found .*; {remedy}$"), advising(remedy):
             list(readers.lines(path))
 
 
@@ -151,7 +152,7 @@ BAD_LINES = [  # the parser, the lines of the file, and what is said of the last
 def test_a_bad_line_is_refused_by_its_number(tmp_path, parse, lines, complaint):
     path = write(tmp_path / "x.txt", *lines)
     place = f"x.txt:{max(1, len(lines))}: wanted {complaint}"
-    with pytest.raises(DataError, match=re.escape(place)):
+    with refused(DataError, re.escape(place)):
         list(parse(path))
 
 
@@ -166,7 +167,7 @@ def test_an_ill_formed_subset_is_refused_scored_or_not(
     tmp_path, lines, gold, complaint
 ):
     inputs = write(tmp_path / "input", *lines)
-    with pytest.raises(DataError, match=complaint):
+    with refused(DataError, complaint):
         sts.parse_subset(inputs, write(tmp_path / "gs", *gold), "g")
 
 
@@ -182,11 +183,11 @@ def test_a_corpus_is_refused_at_the_first_digest_that_does_not_fit_or_by_its_siz
     assert list(file(3, (right,))(tmp_path)) == ["one", "two", "two"]
     assert list(file(2, prefix=True)(tmp_path)) == ["one", "two"]
     for count in (2, 4):
-        with pytest.raises(DataError, match=f"wanted {count} sentences, found 3"):
+        with refused(DataError, f"wanted {count} sentences, found 3"):
             list(file(count)(tmp_path))
     sentences = file(3, (right, (2, "0" * 64)))(tmp_path)
     assert next(sentences) == "one"
-    with pytest.raises(DataError, match="wanted other sentences up to number 2"):
+    with refused(DataError, "wanted other sentences up to number 2"):
         next(sentences)
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import tiny_models
 from modular_models import saved
+from refusals import refused
 from tolerances import ROUNDING, encoding_gap, relative_gap
 
 from harness.cli.train import open_training
@@ -66,13 +67,12 @@ def test_what_is_applied_elsewhere_is_refused_under_every_reading(named, folder)
         with pytest.raises(DataError) as refusal:
             read(folder)
         assert named in str(refusal.value), reading
-        assert "\n" not in str(refusal.value)
 
 
 @pytest.mark.parametrize("setting", ARGUMENTS)
 def test_arguments_of_loading_are_refused(setting, folder):
     edit_json(folder / "sentence_bert_config.json", **{setting: {"subfolder": "x"}})
-    with pytest.raises(DataError, match=setting):
+    with refused(DataError, setting):
         PLAIN.identify(folder)
 
 
@@ -95,7 +95,7 @@ def test_a_tokenizer_that_splits_at_random_is_refused(tmp_path):
     edit_json(
         folder / "tokenizer_config.json", tokenizer_class="PreTrainedTokenizerFast"
     )
-    with pytest.raises(DataError, match=r"dropout = 0\.1 splits a text at random"):
+    with refused(DataError, r"dropout = 0\.1 splits a text at random"):
         PLAIN.load(folder, tmp_path)
 
 
@@ -136,8 +136,6 @@ def test_the_transformer_is_where_modules_json_says(old_layout, pristine, tmp_pa
 
 def test_a_table_of_vectors_is_never_taken_for_a_transformer(tmp_path):
     folder = saved(tmp_path, "static")
-    with pytest.raises(
-        DataError, match="wanted a transformer as its first module, found a Static"
-    ):
+    with refused(DataError, "wanted a transformer as its first module, found a Static"):
         PLAIN.identify(folder)
     assert default_pooling(folder) == "native"

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from refusals import refused
 from sklearn.decomposition import PCA
 from tolerances import ROUNDING, relative_gap
 
@@ -139,7 +140,7 @@ def test_uncounted_words_are_dropped_and_none_else(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("refused", "message"),
+    ("make", "message"),
     [
         (lambda f: vocabulary({}), "words that the corpus counts, found none"),
         (lambda f: SifWeights(float("nan")), "wanted a > 0"),
@@ -151,10 +152,9 @@ def test_uncounted_words_are_dropped_and_none_else(tmp_path):
         (lambda f: read(f, "the\t5\n"), r"counts\.txt:1: wanted a new word"),
     ],
 )
-def test_what_has_no_meaning_is_refused_in_one_line(refused, message, tmp_path):
-    with pytest.raises((DataError, UsageError), match=message) as refusal:
-        refused(tmp_path)
-    assert len(str(refusal.value).splitlines()) == 1
+def test_what_has_no_meaning_is_refused(make, message, tmp_path):
+    with refused((DataError, UsageError), message):
+        make(tmp_path)
 
 
 def read(folder, content):
@@ -191,9 +191,7 @@ def test_an_encoder_with_counts_is_here_with_both_files(tmp_path):
     folder.mkdir()
     (folder / "glove.840B.300d.sick-subset.npz").touch()
     assert not places.has_encoder(sif)
-    with pytest.raises(
-        AssetMissing, match=r"sick-subset\.npz and vectors/enwiki_vocab"
-    ):
+    with refused(AssetMissing, r"sick-subset\.npz and vectors/enwiki_vocab"):
         places.encoder(sif)
     (folder / "enwiki_vocab_min200.txt").touch()
     assert places.encoder(sif) == folder / "glove.840B.300d.sick-subset.npz"

@@ -5,6 +5,7 @@ import shutil
 import numpy as np
 import pytest
 from modular_models import MODULES, PROMPTS, D, saved, transformer
+from refusals import refused
 from safetensors.torch import load_file, save_file
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer import modules as st
@@ -74,7 +75,7 @@ def test_every_prompt_gives_what_the_library_gives(tmp_path, kind):
     vectors = {name: require_equal(folder, name) for name in ("", "query", "passage")}
     np.testing.assert_array_equal(vectors[""], vectors["passage"])  # which is empty
     assert np.abs(vectors[""] - vectors["query"]).max() > 0.01
-    with pytest.raises(UsageError, match="native:title: wanted a prompt of the model"):
+    with refused(UsageError, "native:title: wanted a prompt of the model"):
         vectors_of_harness(folder, "title")
 
 
@@ -89,7 +90,7 @@ def test_an_encoders_own_prompt_stands_beside_the_folders(tmp_path):
     assert relative_gap(vectors, vectors_of_library(folder, "query")) <= ROUNDING
     other = with_prompts("sts", ("sts", "a cat: "))
     assert config.identify(folder).key != other.identify(folder).key
-    with pytest.raises(UsageError, match=r"m\.native:query: wanted the prompt 'other'"):
+    with refused(UsageError, r"m\.native:query: wanted the prompt 'other'"):
         with_prompts("query", ("query", "other")).identify(folder)
 
 
@@ -146,9 +147,8 @@ def test_what_the_harness_would_read_otherwise_is_refused_by_name(
 ):
     folder = shutil.copytree(dense, tmp_path / "model")
     spoil(folder)
-    with pytest.raises((DataError, UsageError), match=complaint) as refusal:
+    with refused((DataError, UsageError), complaint):
         vectors_of_harness(folder)
-    assert "\n" not in str(refusal.value)
 
 
 def test_dot_products_are_cosines_of_vectors_of_unit_length_alone(tmp_path):
@@ -156,7 +156,7 @@ def test_dot_products_are_cosines_of_vectors_of_unit_length_alone(tmp_path):
     edit_json(folder / WHOLE, similarity_fn_name="dot")
     vectors_of_harness(folder)
     edit_json(folder / WHOLE, truncate_dim=4)
-    with pytest.raises(DataError, match="vectors of any length"):
+    with refused(DataError, "vectors of any length"):
         vectors_of_harness(folder)
 
 
@@ -165,7 +165,7 @@ def test_a_decoder_is_never_taken_for_an_encoder(tmp_path):
     modules = [transformer(tmp_path, "bart"), st.Pooling(D, "mean")]
     folder = str(tmp_path / "model")
     SentenceTransformer(modules=modules).save(folder, create_model_card=False)
-    with pytest.raises(DataError, match=r"m\.native: wanted an encoder, found a bart"):
+    with refused(DataError, r"m\.native: wanted an encoder, found a bart"):
         vectors_of_harness(tmp_path / "model")
 
 
@@ -251,13 +251,13 @@ def test_a_plan_says_which_poolings_bypass_the_modules(dense, tmp_path):
 def test_hidden_states_and_modules_are_two_encodings(tmp_path):
     folder = saved(tmp_path, "mean")
     native = NativeConfig(PLAIN).load(folder, tmp_path).encode(["a"])
-    with pytest.raises(UsageError, match="lacks"):
+    with refused(UsageError, "lacks"):
         MEAN_POOLING(native)
-    with pytest.raises(UsageError, match="not of a model under"):
+    with refused(UsageError, "not of a model under"):
         NATIVE(PLAIN.load(folder, tmp_path).encode(["a"]))
 
 
 def test_a_table_of_vectors_has_one_precision(tmp_path):
     config = NativeConfig(TransformerConfig("m-bfloat16", ""))
-    with pytest.raises(UsageError, match="float32 alone"):
+    with refused(UsageError, "float32 alone"):
         config.identify(saved(tmp_path, "static"))

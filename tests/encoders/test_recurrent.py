@@ -7,6 +7,7 @@ import h5py
 import numpy as np
 import pytest
 import torch
+from refusals import refused
 from tolerances import ROUNDING, relative_gap
 
 from harness.contracts.samples import encoding
@@ -184,7 +185,7 @@ def test_a_mixture_is_that_of_the_softmax_times_gamma():
     ],
 )
 def test_a_wrong_mixture_or_layer_is_refused(pooling, message):
-    with pytest.raises(UsageError, match=message):
+    with refused(UsageError, message):
         load_registry().parse(f"elmo-small.{pooling}").pooling.hidden_states(2)
 
 
@@ -202,9 +203,8 @@ def without(name):
 )
 def test_files_that_do_not_belong_together_are_refused(change, message, tmp_path):
     folder = write_elmo(tmp_path / "elmo", **change)
-    with pytest.raises(DataError, match=f"of an ELMo model in .*{message}") as error:
+    with refused(DataError, f"of an ELMo model in .*{message}"):
         ELMO.load(folder, tmp_path)
-    assert "\n" not in str(error.value)
 
 
 def test_a_folder_has_one_model_and_is_known_by_its_names(tmp_path):
@@ -212,9 +212,9 @@ def test_a_folder_has_one_model_and_is_known_by_its_names(tmp_path):
     config = config_for("mine", "elmo", folder)
     assert config == ElmoConfig("mine", trained_on="not stated")
     (folder / "more_options.json").write_text("{}")
-    with pytest.raises(DataError, match=r"wanted one file .* found 2"):
+    with refused(DataError, r"wanted one file .* found 2"):
         ELMO.identify(folder)
-    with pytest.raises(AssetMissing, match="found 0"):
+    with refused(AssetMissing, "found 0"):
         ELMO.identify(tmp_path / "none")
 
 
@@ -275,11 +275,11 @@ def test_coves_vectors_are_those_of_the_formulas_for_each_text_alone(prefix, tmp
 
 def test_another_network_and_another_file_are_refused(tmp_path):
     file = write_cove(tmp_path, cove_lstm(SIZE + 1))
-    with pytest.raises(DataError, match="over vectors of 5 numbers, found other"):
+    with refused(DataError, "over vectors of 5 numbers, found other"):
         TINY_COVE.load(file, tmp_path)
     pinned = replace(TINY_COVE, weights_sha256="8f474287")
-    with pytest.raises(DataError, match="wanted 8f474287"):
+    with refused(DataError, "wanted 8f474287"):
         pinned.identify(file)
     (tmp_path / "glove.txt").unlink()
-    with pytest.raises(AssetMissing, match="no word vectors at"):
+    with refused(AssetMissing, "no word vectors at"):
         TINY_COVE.identify(file)

@@ -11,6 +11,7 @@ import tiny_models
 import torch
 import transformers
 from fakes import Vandal
+from refusals import refused
 from safetensors.torch import load_file, save_file
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer import modules as st
@@ -178,13 +179,13 @@ def test_a_configuration_of_a_larger_model_than_the_weights_is_refused(
     bert, tmp_path, setting, value
 ):
     change(**{setting: value})(bert)
-    with pytest.raises(DataError, match=f"{setting} = {value:,} is more than the"):
+    with refused(DataError, f"{setting} = {value:,} is more than the"):
         TINY.load(bert, tmp_path)
 
 
 def test_weights_that_are_not_finite_never_reach_a_score(bert, tmp_path):
     with_weights(**{"pooler.dense.bias": torch.full((32,), torch.nan)})(bert)
-    with pytest.raises(ScoreError, match="found others in the encoding of text 2"):
+    with refused(ScoreError, "found others in the encoding of text 2"):
         TINY.load(bert, tmp_path).encode(TEXTS)
 
 
@@ -197,7 +198,7 @@ def test_other_weights_than_the_pinned_are_refused(bert):
         replace(TINY, weights_sha256=weights).identify(bert).digests["weights"]
         == weights
     )
-    with pytest.raises(DataError, match=f"sha256 {weights}, wanted {'0' * 64}"):
+    with refused(DataError, f"sha256 {weights}, wanted {'0' * 64}"):
         replace(TINY, weights_sha256="0" * 64).identify(bert)
 
 
@@ -248,7 +249,7 @@ def test_a_pickle_that_runs_code_is_refused_before_it_does(hidden, bert, tmp_pat
     target = tmp_path / "touched"
     tensors = load_file(bert / "model.safetensors")
     to_pickle(bert, {**tensors, "x": Vandal(target)} if hidden else Vandal(target))
-    with pytest.raises(DataError, match="nothing but tensors"):
+    with refused(DataError, "nothing but tensors"):
         TINY.load(bert, tmp_path / "cache")
     assert not target.exists()
     torch.load(bert / "pytorch_model.bin", weights_only=False)
@@ -281,9 +282,7 @@ def test_the_checkpoints_own_length(kind, sentence_bert, tokenizer, wanted, copi
 def test_a_length_that_nobody_states_must_be_given(copied):
     folder = copied("xlnet")
     edit_json(folder / "tokenizer_config.json", model_max_length=None)
-    with pytest.raises(
-        UsageError, match="states no maximum length; give one, as in tiny:512"
-    ):
+    with refused(UsageError, "states no maximum length; give one, as in tiny:512"):
         TINY.identify(folder)
     assert TINY.with_max_length(512).identify(folder).max_length == 512
 
@@ -350,9 +349,8 @@ BROKEN = [
 @pytest.mark.parametrize(("spoil", "complaint"), BROKEN)
 def test_a_broken_folder_is_refused_in_one_line(spoil, complaint, bert, tmp_path):
     spoil(bert)
-    with pytest.raises(DataError, match=complaint) as refusal:
+    with refused(DataError, complaint) as refusal:
         TINY.load(bert, tmp_path / "cache")
-    assert str(refusal.value).isprintable()
     assert "weights_only" not in str(refusal.value)
 
 

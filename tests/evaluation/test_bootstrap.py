@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import scipy.stats
+from refusals import refused
 
 from harness.core.errors import ScoreError
 from harness.core.metrics.auc import roc_auc
@@ -99,7 +100,7 @@ def test_a_resample_with_a_constant_column_is_left_out(path):
     assert 600 < constant.sum() < 900  # 1/e
     np.testing.assert_array_equal(np.isnan(scores), [constant, constant])
     assert interval_and_p(*scores) == interval_and_p(*scores[:, ~constant])
-    with pytest.raises(ScoreError, match="constant"):
+    with refused(ScoreError, "constant"):
         interval_and_p(*scores[:, constant])
 
 

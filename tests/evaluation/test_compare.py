@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from fakes import OTHER, TOY, FakeConfig, library, made_record, task
 from fakes import registry as fake_registry
+from refusals import refused
 
 from harness.core.errors import DataError, UsageError
 from harness.evaluation.bootstrap import (
@@ -119,18 +120,18 @@ def test_it_is_the_paired_bootstrap_on_each_task(runs, loader):
 
 
 def test_what_cannot_be_compared_is_told_with_the_reason(runs, loader):
-    def refused(*tasks, match, error=UsageError, second=CLS):
-        with pytest.raises(error, match=match):
+    def require_refused(words, *tasks, second=CLS):
+        with refused((DataError, UsageError), words):
             compare_methods(MEAN, second, tasks, resampler(runs, loader))
 
-    refused(match="wanted two methods", second=MEAN)
-    refused(match="no task that fake.mean and fake.last2", second="fake.last2")
-    both = "no-train: wanted a score of each method, found fake.mean: not run, "
-    refused(REGISTRY.tasks["no-train"], match=both)
+    require_refused("wanted two methods", second=MEAN)
+    require_refused("no task that fake.mean and fake.last2", second="fake.last2")
+    not_run = "no-train: wanted a score of each method, found fake.mean: not run, "
+    require_refused(not_run, REGISTRY.tasks["no-train"])
     write(runs, loader, CLS, TOY, np.ones(30), 58.0, data="other pairs")
-    refused(TOY, match="fake.cls was scored on other pairs of toy", error=DataError)
+    require_refused("fake.cls was scored on other pairs of toy", TOY)
     write(runs, loader, CLS, TOY, np.ones(30), None)
-    refused(TOY, match="fake.cls: undefined; harness run -m fake.cls")
+    require_refused("fake.cls: undefined; harness run -m fake.cls", TOY)
 
 
 def test_without_similarities_the_difference_stands_without_a_test(runs, loader):

@@ -15,6 +15,7 @@ from fakes import (
     numbered,
     outcomes_of_run,
 )
+from refusals import refused
 
 from harness.core.errors import HarnessError, UsageError
 from harness.evaluation.processes import _client, results_of
@@ -124,13 +125,11 @@ def kill_at_3(number):
 
 def test_a_process_that_is_killed_ends_the_run_with_one_line():
     calls = [partial(kill_at_3, number) for number in range(8)]
-    with pytest.raises(
-        HarnessError, match=r"^a worker process was killed[^\n]*run again[^\n]*$"
-    ):
+    with refused(HarnessError, r"^a worker process was killed[^\n]*run again[^\n]*$"):
         list(results_of(calls, 2))
 
 
 def test_a_scheduler_that_is_not_there_is_refused():
     pytest.importorskip("distributed", reason="the dask extra is not installed")
-    with pytest.raises(UsageError, match="--scheduler nonsense: "):
+    with refused(UsageError, "--scheduler nonsense: "):
         list(results_of([partial(abs, 1), partial(abs, 2)], "nonsense"))

@@ -4,6 +4,7 @@ from itertools import groupby
 from pathlib import Path
 
 import pytest
+from refusals import refused
 
 from harness.core.errors import UsageError
 from harness.evaluation.select import (
@@ -57,8 +58,8 @@ def test_an_encoder_comes_once_and_what_is_carried_first(chosen, name):
 def test_a_map_fitted_on_the_train_split_is_not_scored_on_it():
     found = load_registry()
     method = found.parse("glove-mini.mean+sn@target-train")
-    with pytest.raises(
-        UsageError, match="no training split other than the sentences that are scored"
+    with refused(
+        UsageError, "no training split other than the sentences that are scored"
     ):
         planned_cells([method], [found.tasks["sick-r.all"]], 1)
 

@@ -12,6 +12,7 @@ from committed import committed_results
 from fakes import TOY, Told, library
 from huggingface_hub import ModelCardData
 from modular_models import PROMPTS, saved
+from refusals import refused
 from sentence_transformers import SentenceTransformer
 from subword_tables import made as model2vec
 from tolerances import ROUNDING, relative_gap
@@ -82,7 +83,7 @@ def assert_alike(ours, folder):
 
 
 def assert_refused(tmp_path, method, model, why):
-    with pytest.raises(UsageError, match=why):
+    with refused(UsageError, why):
         vectors_and_folder(tmp_path, method, model)
     assert not (tmp_path / "out").exists()
 
@@ -154,7 +155,7 @@ def test_what_the_librarys_modules_cannot_say_is_refused(checkpoint, tmp_path):
 def test_a_folder_that_holds_something_is_left_as_it_is(checkpoint, tmp_path):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "mine.txt").write_text("mine")
-    with pytest.raises(UsageError, match="wanted a new or an empty folder"):
+    with refused(UsageError, "wanted a new or an empty folder"):
         vectors_and_folder(tmp_path, Method(CONFIG, POOLER), checkpoint("bert"))
     assert [file.name for file in (tmp_path / "out").iterdir()] == ["mine.txt"]
 

@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from refusals import refused
 
 from harness import read_results
 from harness.core.errors import UsageError
@@ -24,7 +25,7 @@ def test_a_frame_holds_the_committed_records(tmp_path):
     assert table.loc["minilm.mean", "sts12"] == pytest.approx(value.mean)
     exact = frame[frame.verdict == "exact"]
     assert (exact.score - exact.published).abs().max() <= 0.005
-    with pytest.raises(UsageError, match="wanted a folder of results"):
+    with refused(UsageError, "wanted a folder of results"):
         read_results(tmp_path)
 
 

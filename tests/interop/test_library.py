@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from processes import run
+from refusals import refused
 
 import harness
 from harness.core.digests import text_digest
@@ -88,9 +89,7 @@ def test_texts_whose_words_the_vectors_lack_are_refused_unless_allowed(
 ):
     (tmp_path / "words.txt").write_text("one 1 0.5 2\nnil 3 1 1\n")
     embed = opened(tmp_path / "words.txt", places=places)
-    with pytest.raises(
-        ScoreError, match=r"found one for 0\.0 %.* with min_coverage=0$"
-    ):
+    with refused(ScoreError, r"found one for 0\.0 %.* with min_coverage=0$"):
         embed(UNKNOWN)
     assert embed(["one", ""]).shape == (2, 3)
     with pytest.warns(
@@ -133,9 +132,9 @@ def test_a_fit_on_texts_of_ones_own_names_no_corpus(corpus, places):
     model = harness.as_mteb(name, texts=iter(texts), places=places)
     assert model.mteb_model_meta.name == "harness/glove-mini.mean+sn@own-texts"
     for what_needs_texts in (harness.encoder, harness.as_mteb):
-        with pytest.raises(UsageError, match="wanted texts to fit it on"):
+        with refused(UsageError, "wanted texts to fit it on"):
             what_needs_texts(by_name.method, places=places)
-    with pytest.raises(UsageError, match="only a program fits on texts of its own"):
+    with refused(UsageError, "only a program fits on texts of its own"):
         harness.evaluate(by_name.method, "mini-sts", places=places)
 
 
@@ -166,7 +165,7 @@ def test_a_frame_has_the_scores_that_a_run_has(places, tmp_path):
     ],
 )
 def test_a_function_that_gives_no_vectors_is_refused(function, said):
-    with pytest.raises(ScoreError, match=said):
+    with refused(ScoreError, said):
         FunctionConfig("f", function).vectors(["a", "be"])
 
 
@@ -174,8 +173,8 @@ def test_a_function_whose_rows_depend_on_more_than_their_text_is_refused(places)
     def centred_on_its_batch(texts):
         return hashed(texts) - hashed(texts).mean(axis=0)
 
-    with pytest.raises(
-        ScoreError, match="wanted one vector of a text whatever the texts next to it"
+    with refused(
+        ScoreError, "wanted one vector of a text whatever the texts next to it"
     ):
         harness.evaluate(centred_on_its_batch, "mini-sts", places=places)
 
@@ -210,7 +209,7 @@ def test_a_function_or_an_object_that_encodes_is_a_model_and_a_task_can_be_ones_
     ids=str,
 )
 def test_what_is_asked_wrongly_is_refused_before_it_is_measured(given, said, places):
-    with pytest.raises(UsageError, match=said):
+    with refused(UsageError, said):
         harness.evaluate(
             **{"model": hashed, "tasks": "mini-sts", "places": places} | given
         )

@@ -1,6 +1,7 @@
 """The page of speed: what is measured, what is not, and what is refused."""
 
 import pytest
+from refusals import refused
 
 from harness.core.errors import DataError
 from harness.core.files import write_json
@@ -59,11 +60,11 @@ def test_a_ratio_has_its_median_and_range_and_another_says_that_it_has_none(
 @pytest.mark.parametrize("content", ["", "{}", '{"ratios": [1, 2]}', "[1]"])
 def test_a_damaged_result_is_refused(content, speed, result):
     result.write_text(content)
-    with pytest.raises(DataError, match=r"fast\.json: "):
+    with refused(DataError, r"fast\.json: "):
         read_benchmarks(speed)
 
 
 def test_a_result_without_a_row_is_refused(speed, result):
     write_json(result.with_name("stray.json"), RESULT)
-    with pytest.raises(DataError, match="measured, but no row there: stray"):
+    with refused(DataError, "measured, but no row there: stray"):
         read_benchmarks(speed)

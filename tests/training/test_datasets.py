@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from refusals import refused
 
 from harness.core.digests import sha256_of, text_digest
 from harness.core.errors import AssetMissing, DataError, UsageError
@@ -29,14 +30,12 @@ CSV = "sent0,sent1,hard_neg\na man,a person,a dog\none,two,three\n"
 
 
 def test_an_asset_is_read_from_the_data_folder_and_must_be_the_known_one(tmp_path):
-    with pytest.raises(
-        AssetMissing, match=r"put snli_triplets_for_simcse\.csv into DATA_DIR/nli"
-    ):
+    with refused(AssetMissing, r"put snli_triplets_for_simcse\.csv into DATA_DIR/nli"):
         open_triplets("snli-triplets", Places(tmp_path, tmp_path))
     file = tmp_path / asset_named("snli-triplets").probe[0]
     file.parent.mkdir(parents=True)
     file.write_text(CSV)
-    with pytest.raises(DataError, match="wanted sha256 1c18bad5"):
+    with refused(DataError, "wanted sha256 1c18bad5"):
         open_triplets("snli-triplets", Places(tmp_path, tmp_path))
 
 
@@ -45,7 +44,7 @@ def test_a_file_goes_by_its_name_and_digest(tmp_path):
     columns, digests = open_triplets(str(tmp_path / "mine.csv"), Places(tmp_path))
     assert columns[2] == ("a dog", "three")
     assert digests == {"mine.csv": sha256_of(tmp_path / "mine.csv")}
-    with pytest.raises(UsageError, match="wanted a file or one of nli-for-simcse"):
+    with refused(UsageError, "wanted a file or one of nli-for-simcse"):
         open_triplets("none.csv", Places(tmp_path))
 
 
@@ -70,7 +69,7 @@ def test_gold_is_brought_to_0_to_1(tmp_path):
     assert columns == (pairs.a, pairs.b)
     assert scores == pytest.approx(pairs.gold / 5)  # from 0 to 5
     assert digests == {"mini-sts.train": pairs_digest(pairs)}
-    with pytest.raises(UsageError, match="--task mini-qnli: wanted pairs with graded"):
+    with refused(UsageError, "--task mini-qnli: wanted pairs with graded"):
         open_scored_pairs(load_registry().tasks["mini-qnli"], Places(tmp_path))
 
 
@@ -99,7 +98,7 @@ HEADER = "split\tdataset\tfilename\tsentence1\tsentence2\tlabel\n"
 )
 def test_other_files_are_refused_by_line(read, text, why, tmp_path):
     (tmp_path / "nli.csv").write_text(text)
-    with pytest.raises(DataError, match=why):
+    with refused(DataError, why):
         read(tmp_path / "nli.csv")
 
 
@@ -117,9 +116,7 @@ def test_labelled_pairs_are_read_from_both_forms(tmp_path):
     assert read_labelled(all_nli) == (("a", "c"), ("b", "d"), train)
     whole = (("a", "q", "c"), ("b", "r", "d"), ("neutral", *train))
     assert read_labelled(all_nli, held_out=True) == whole
-    with pytest.raises(
-        UsageError, match="wanted AllNLI, which names splits, found train"
-    ):
+    with refused(UsageError, "wanted AllNLI, which names splits, found train"):
         read_labelled(numbered, held_out=True)
 
 
@@ -128,9 +125,9 @@ def test_pairs_of_one_label_are_told_from_the_others():
     columns = (("a", "c", "e"), ("b", "d", "f"), labels)
     assert pairs_of_label(columns, "entailment") == (("a", "e"), ("b", "f"))
     assert pairs_of_label(columns, "all") == columns[:2]
-    with pytest.raises(UsageError, match="wanted one of contradiction, entailment"):
+    with refused(UsageError, "wanted one of contradiction, entailment"):
         pairs_of_label(columns, "neutrall")
-    with pytest.raises(DataError, match="labelled pairs of neutral, found none"):
+    with refused(DataError, "labelled pairs of neutral, found none"):
         pairs_of_label(columns, "neutral")
 
 
@@ -141,9 +138,7 @@ def test_a_sample_keeps_rows_and_their_order_and_depends_on_the_seed():
     assert len(numbers) == 20
     assert drawn == tuple(tuple(column[n] for n in numbers) for column in columns)
     assert sample(columns, 20, seed=0) == drawn != sample(columns, 20, seed=1)
-    with pytest.raises(
-        DataError, match="--sample 51: wanted so many examples, found 50"
-    ):
+    with refused(DataError, "--sample 51: wanted so many examples, found 50"):
         sample(columns, 51, seed=0)
 
 
@@ -174,7 +169,7 @@ def test_an_epoch_takes_every_example_once(count, size, seed, epoch):
 )
 def test_an_own_text_of_other_lines_is_refused(content, count, complaint, tmp_path):
     (tmp_path / "mine.txt").write_bytes(content)
-    with pytest.raises(DataError, match=complaint):
+    with refused(DataError, complaint):
         open_text(str(tmp_path / "mine.txt"), {}, NOWHERE, count)
 
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from refusals import refused
 from torch import nn
 
 from baselines.flow import FLOWS
@@ -167,11 +168,9 @@ def test_what_cannot_be_fitted_is_said(post):
     spoilt = rows(20, 3)
     spoilt[7, 1] = np.nan
     for x in (np.ones((4, 3), np.float32), spoilt):
-        with pytest.raises(ScoreError, match="are equal, or one is not finite"):
+        with refused(ScoreError, "are equal, or one is not finite"):
             post.fit(x, rng())
-    with pytest.raises(
-        ScoreError, match=r"diverged: its loss is (nan|inf) at step \d+ of 50"
-    ):
+    with refused(ScoreError, r"diverged: its loss is (nan|inf) at step \d+ of 50"):
         replace(post, learning_rate=1e3, epochs=50.0).fit(rows(64, 8), rng())
 
 
