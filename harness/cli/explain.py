@@ -20,9 +20,9 @@ from harness.core.terminal import wrapped
 from harness.data.places import Places
 from harness.registry import Registry, look_up
 from harness.report.diagnosis import answer_lines, diagnosis_facts
-from harness.report.explanation import effect_facts, render_explanation
+from harness.report.explanation import effect_facts, owners_in_words, render_explanation
 from harness.report.next_steps import command_to_search
-from harness.report.standings import owners_in_words, standing_in_words
+from harness.report.sentences import standing_in_words
 from harness.resolve import Resolver
 from harness.results.explain import Explanation
 from harness.results.folder import ResultsFolder

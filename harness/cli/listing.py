@@ -295,7 +295,7 @@ def cells_rows(registry: Registry, name: str) -> list[ListedRow]:
 
     Each has the method that reproduces it, or why none does, and its standing.
     """
-    from harness.report.standings import standings_in_short
+    from harness.report.sentences import standings_in_short
     from harness.results.folder import ResultsFolder
 
     folder = ResultsFolder(OWN, registry, own_or_committed(OWN / PAPERS))

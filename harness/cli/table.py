@@ -29,9 +29,8 @@ from harness.evaluation.compare import (
     ties_with_best,
 )
 from harness.registry import look_up
-from harness.report.markdown import escape
 from harness.report.method_table import columns_of, method_table, tasks_of
-from harness.report.table import ShownTable, latex_float, terminal
+from harness.report.table import ShownTable, escape, latex_float, terminal
 from harness.report.table import markdown as in_markdown
 from harness.results.folder import ResultsFolder
 from harness.results.score_rows import folder_rows

@@ -13,11 +13,12 @@ from collections.abc import Mapping, Sequence
 from harness.core.hardware import base_name
 from harness.core.metrics import metric_of
 from harness.core.types import LeaderboardColumn, Record, Section, is_transductive
-from harness.report.papers import DAGGER
 from harness.report.sentences import coverage_note
 from harness.report.table import (
+    DAGGER,
     HEADING,
     MISSING_NUMBER,
+    TIE_MARK,
     ShownCell,
     ShownColumn,
     ShownRow,
@@ -55,7 +56,6 @@ SECTIONS: Mapping[Section, tuple[str, str]] = {
     ),
 }
 AVERAGE = "Avg."
-TIE_MARK = "≈"
 SEED_0_COMPARED = (
     "≈ compares seed 0 of each row over test items; averages are means over all seeds."
 )

@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+from harness.core.errors import HarnessError
 from harness.core.files import write_atomically
 from harness.report.bibtex import require_entries
 from harness.report.claims import CLAIMS_PAGE, claims_page
-from harness.report.front import measured_most, missing, tallies
-from harness.report.leaderboard import encoder_file, encoder_page, leaderboard
-from harness.report.markdown import between_markers
+from harness.report.front import readme_part
+from harness.report.leaderboard import (
+    encoder_file,
+    encoder_page,
+    examples_part,
+    leaderboard,
+)
 from harness.report.pages import (
     CONFORMANCE_PAGE,
     THREADS_PAGE,
     TRAPS_PAGE,
     conformance_page,
-    examples_part,
     threads_page,
     traps_page,
 )
 from harness.report.papers import paper_page
 from harness.report.pictures import PICTURE, picture_of
-from harness.report.render import rendered
 from harness.report.site_page import SITE_PAGE, made_from, site_page
 from harness.report.speed import SPEED_PAGE, speed_page
 from harness.results.folder import ResultsFolder
@@ -79,13 +83,7 @@ def generated(
     make_site = partial(site_page, folder, picture)
     pages[folder.path / SITE_PAGE] = SlowFile(made_from(folder, picture), make_site)
     if readme is not None and readme.exists():
-        front = rendered(
-            "readme.md",
-            measured_most=measured_most(folder),
-            missing=missing(folder),
-            tallies=tallies(folder),
-        )
-        pages[readme] = between_markers(readme, "leaderboard", front)
+        pages[readme] = between_markers(readme, "leaderboard", readme_part(folder))
         page, examples = readme.parent / EXAMPLES_PAGE, readme.parent / EXAMPLE_RECORDS
         if page.exists() and examples.is_dir():
             part = examples_part(examples, folder.registry)
@@ -129,3 +127,21 @@ def _strays(folder: ResultsFolder, pages: Mapping[Path, object]) -> list[Path]:
     """The files among the tables that would no longer be made."""
     tables = folder.path / "tables"
     return [path for path in sorted(tables.rglob("*.*")) if path not in pages]
+
+
+def between_markers(document: Path, name: str, generated: str) -> str:
+    """A document with its part between `<!-- name -->` and `<!-- /name -->` replaced."""
+    text = document.read_text(encoding="utf-8")
+    pattern = re.compile(rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)", re.DOTALL)
+    if not pattern.search(text):
+        raise HarnessError(
+            f"{document}: wanted a part between <!-- {name} --> and <!-- /{name} -->, found "
+            "none; add both lines"
+        )
+    if f"<!-- /{name} -->" in generated:
+        raise HarnessError(
+            f"<!-- /{name} --> is in the text of the part that it ends; rename what holds it"
+        )
+    return pattern.sub(
+        lambda match: f"{match[1]}{generated.rstrip()}\n{match[2]}", text
+    )

@@ -11,9 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from harness.core.terminal import counted, text_table
-from harness.report.render import rendered
-from harness.report.sentences import signed
-from harness.report.table import markdown, table_of
+from harness.report.table import markdown, rendered, signed, table_of
 from harness.results.card_numbers import CardNumber, FoundChoices, Verification
 from harness.results.card_statements import CARD_FILE, MTEB_RESULTS
 

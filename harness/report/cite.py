@@ -18,9 +18,9 @@ from harness.report.sentences import (
     aggregation_in_words,
     metric_in_words,
     protocol_in_words,
+    standing_in_words,
     states_in_words,
 )
-from harness.report.standings import standing_in_words
 from harness.results.folder import ResultsFolder
 from harness.results.index import DIGEST_DIGITS_SHOWN, Results, value
 from harness.results.published import PublishedNumber

@@ -14,9 +14,15 @@ from typing import Any
 
 from harness.core.hardware import base_name
 from harness.core.terminal import counted
-from harness.report.render import rendered
-from harness.report.sentences import aggregation_in_words, metric_in_words, signed
-from harness.report.table import MISSING_NUMBER, ShownCell, ShownTable, table_of
+from harness.report.sentences import aggregation_in_words, metric_in_words
+from harness.report.table import (
+    MISSING_NUMBER,
+    ShownCell,
+    ShownTable,
+    rendered,
+    signed,
+    table_of,
+)
 from harness.results import published
 from harness.results.claims import Claim, ClaimResult, Finding
 from harness.results.differences import Outcome

@@ -7,18 +7,20 @@ a terminal, or all lines in a verbose answer, or JSON.
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from harness.core.interfaces import Trained
 from harness.registry import Registry
-from harness.report.next_steps import command_to_measure
-from harness.report.sentences import signed
+from harness.report.sentences import (
+    changes_in_words,
+    command_to_measure,
+    place_in_words,
+)
+from harness.report.table import signed
 from harness.results.causes import Causes
 from harness.results.diagnosis import Diagnosis, Suggestion
 from harness.results.numbers import ReportedNumber
-from harness.results.protocols import UNKNOWN, Protocol
-from harness.results.published import PublishedNumber
 from harness.results.reproduction import compose_method
 
 ANSWER_WIDTH = 80  # columns
@@ -26,7 +28,6 @@ ANSWER_LINES = 10  # of an answer that is not verbose
 ANSWER_INDENT = "   "
 FEW_COLUMNS = 3  # up to which numbers are repeated; of more, only the differences are
 MOST_EFFECTS = 2  # of a choice that a title names
-LONGEST_ROW_ID = 30  # characters of a row's id that an answer shows
 
 
 def answer_lines(
@@ -210,38 +211,13 @@ def _title(suggestion: Suggestion, diagnosis: Diagnosis) -> str:
         subject = "Your number is" if is_one else "Your numbers are"
         is_same = bool(own.method) and cell.method == own.method
         unchanged = "same protocol" if is_same else "no difference is known"
-        return f"{subject} printed in {_place(cell)}{fits}: {changes or unchanged}"
+        return (
+            f"{subject} printed in {place_in_words(cell)}{fits}: {changes or unchanged}"
+        )
     return (
-        f"{changes}: {cell.value} in {_place(cell)}, which leaves "
+        f"{changes}: {cell.value} in {place_in_words(cell)}, which leaves "
         f"{suggestion.unexplained:.2f}"
     )
-
-
-def changes_in_words(changes: Mapping[str, str], protocol: Protocol) -> str:
-    """The changes of a protocol: `aggregation wmean instead of all`."""
-    words = []
-    for name, value in changes.items():
-        own_value = getattr(protocol, name).removesuffix(UNKNOWN)
-        new, old = (text.removeprefix("+") or "none" for text in (value, own_value))
-        words.append(f"{name.replace('_', ' ')} {new} instead of {old}")
-    return ", ".join(words)
-
-
-def neighbours_in_words(
-    number: PublishedNumber, neighbours: Iterable[PublishedNumber]
-) -> Iterator[str]:
-    """Published numbers of one encoder that differ in one choice, each with that choice."""
-    for other in neighbours:
-        changes = number.protocol.changes(other.protocol)
-        words = changes_in_words(changes, number.protocol)
-        yield f"{other.value} with {words} ({_place(other)})"
-
-
-def _place(cell: PublishedNumber) -> str:
-    """The published table in which a number is printed, and its row where the id is short."""
-    if len(cell.row.id) > LONGEST_ROW_ID:
-        return cell.table.id
-    return cell.row_id
 
 
 def _details(suggestion: Suggestion, causes: Causes, registry: Registry) -> list[str]:

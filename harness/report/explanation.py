@@ -7,12 +7,17 @@ from typing import Any
 
 from harness.core.terminal import counted, text_table, wrapped
 from harness.registry import Registry
-from harness.report.next_steps import command_to_measure
-from harness.report.sentences import coverage_note, evidence_in_words, signed, trap_link
-from harness.report.standings import standing_in_words
-from harness.report.table import MISSING_NUMBER
+from harness.report.sentences import (
+    command_to_measure,
+    coverage_note,
+    evidence_in_words,
+    standing_in_words,
+    trap_link,
+)
+from harness.report.table import MISSING_NUMBER, signed
 from harness.results.effects import Effect, other_choices
 from harness.results.explain import Explanation
+from harness.results.owners import Owner
 from harness.results.protocols import Protocol
 from harness.results.questions import Trap
 from harness.results.standings import Standing
@@ -189,4 +194,37 @@ def _lines_on_score(explanation: Explanation, registry: Registry) -> list[str]:
             lines.append(
                 f"nearest row measured: {row.encoder} with {words}: {score:.2f}"
             )
+    return lines
+
+
+# Whose numbers
+
+OWNERS_SHOWN = 8
+
+
+def owners_in_words(owners: Sequence[Owner], figures: int) -> list[str]:
+    """The rows that print a reader's numbers, the ones that print most first.
+
+    Args:
+        owners: The rows.
+        figures: How many numbers the reader gave.
+    """
+    if not owners:
+        return ["No published row has these numbers."]
+    models = set()  # of the rows that print as many numbers as the first
+    for owner in owners:
+        if len(owner.equal) == len(owners[0].equal):
+            models.add((owner.first.protocol.encoder, owner.first.start))
+    lines = []
+    if len(models) > 1:
+        lines.append("Ambiguous: rows of several models have these numbers.")
+    for owner in owners[:OWNERS_SHOWN]:
+        cell = owner.first
+        method = f" ({cell.method})" if cell.method else ""
+        columns = f", but not {', '.join(owner.misfits)}" if owner.misfits else ""
+        count = f"{len(owner.equal)} of {figures}"
+        lines.append(f"{count}: {cell.row.name}{method}, {cell.row_id}{columns}")
+    hidden = len(owners) - OWNERS_SHOWN
+    if hidden > 0:
+        lines.append(f"{hidden} more rows have as many of them or fewer.")
     return lines

@@ -8,15 +8,17 @@ methods under every protocol.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from harness.core.files import file_name
 from harness.core.types import Record, Section
+from harness.registry import Registry
 from harness.report.boards import SECTIONS, section_board, seven_tasks
 from harness.report.front import PAPERS_TABLES, measured_most, missing, published_tables
 from harness.report.papers import legend, published_table
-from harness.report.render import rendered
 from harness.report.sentences import origin_in_words
+from harness.report.table import markdown, rendered
 from harness.results.encoder_sizes import in_groups
 from harness.results.folder import ResultsFolder
 from harness.results.index import Results, methods_by_encoder
@@ -117,3 +119,13 @@ def _origins(results: Results, methods: Sequence[str]) -> Mapping[str, Any]:
         for name, version in records[0].facts.get("plugins", {}).items():
             plugins.setdefault(f"{name} {version}", {})[f"`{method}`"] = None
     return {"measured_here": measured_here, "plugins": plugins}
+
+
+def examples_part(records: Path, registry: Registry) -> str:
+    """A table of each encoder: the example plug-ins, and what comes with the harness."""
+    folder = ResultsFolder(records, registry)
+    boards = [
+        seven_tasks(methods, SIMCSE, folder)
+        for methods in methods_by_encoder(folder.records.methods).values()
+    ]
+    return "\n\n".join(markdown(board) for board in boards if board is not None)

@@ -15,16 +15,16 @@ from harness.core.metrics import metric_of
 from harness.core.types import AGGREGATIONS, Record, Task, is_transductive
 from harness.data.tasks.loader import TARGETS
 from harness.registry import Registry
-from harness.report.boards import TIE_MARK
-from harness.report.papers import DAGGER
-from harness.report.render import rendered
 from harness.report.sentences import printed_number
 from harness.report.table import (
+    DAGGER,
     HEADING,
     MISSING_NUMBER,
+    TIE_MARK,
     ShownCell,
     ShownRow,
     ShownTable,
+    rendered,
     row_of,
     table_of,
 )

@@ -28,13 +28,6 @@ DOWNLOAD = "harness fetch "  # the beginning of a command that downloads
 # A command that measures
 
 
-def command_to_measure(cell: PublishedNumber, registry: Registry) -> str:
-    """The command that measures a cell; PATH is written for the files of an encoder by hand."""
-    encoder = base_name(encoder_of_method(cell.method or ""))
-    path = f" --encoder {encoder}=PATH" if encoder in registry.by_hand else ""
-    return f"harness run{path} -m '{cell.method}' -t {' '.join(cell.tasks)}"
-
-
 def command_to_search(
     number: ReportedNumber, registry: Registry, places: Places
 ) -> str:

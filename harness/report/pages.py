@@ -6,18 +6,12 @@ Each is a question to the results folder; `templates` has the words.
 from __future__ import annotations
 
 from collections import Counter
-from pathlib import Path
 
-from harness.registry import Registry
-from harness.report.boards import seven_tasks
 from harness.report.diagnosis import answer_lines
-from harness.report.render import rendered
-from harness.report.sentences import signed
-from harness.report.table import MISSING_NUMBER, markdown
+from harness.report.table import MISSING_NUMBER, rendered, signed
 from harness.results.conformance import REFERENCE_TOLERANCE, ReferenceScore
 from harness.results.folder import ResultsFolder
-from harness.results.index import CellName, methods_by_encoder
-from harness.results.scorings import SIMCSE
+from harness.results.index import CellName
 from harness.results.threads import UNKNOWN_CAUSE, Thread, rank_of_cause
 from harness.results.verdict import CellState
 
@@ -133,13 +127,3 @@ def threads_page(folder: ResultsFolder) -> str:
         answers=answers,
         digest=folder.records.digest(),
     )
-
-
-def examples_part(records: Path, registry: Registry) -> str:
-    """A table of each encoder: the example plug-ins, and what comes with the harness."""
-    folder = ResultsFolder(records, registry)
-    boards = [
-        seven_tasks(methods, SIMCSE, folder)
-        for methods in methods_by_encoder(folder.records.methods).values()
-    ]
-    return "\n\n".join(markdown(board) for board in boards if board is not None)

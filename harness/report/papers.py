@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from harness.report.render import rendered
 from harness.report.sentences import (
     coverage_note,
     fit_corpus_in_words,
@@ -18,12 +17,14 @@ from harness.report.sentences import (
     training_data_in_words,
 )
 from harness.report.table import (
+    DAGGER,
     HEADING,
     NO_BREAK_SPACE,
     ShownCell,
     ShownColumn,
     ShownRow,
     ShownTable,
+    rendered,
     row_of,
 )
 from harness.results import published
@@ -33,7 +34,6 @@ from harness.results.reproduction import Reproduction, compose_method
 from harness.results.standings import StandingKind, Standings
 from harness.results.verdict import CellState
 
-DAGGER = "†"  # the mark of a transductive row
 CONTRADICTED_MARK = "‡"
 RAISED_DIGITS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 VERDICT_MARKS: Mapping[CellState, str] = {

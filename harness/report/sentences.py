@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from harness.core.hardware import base_name
 from harness.core.metrics import metrics
 from harness.core.types import Method, Task
 from harness.registry import Registry
-from harness.results.index import LOW_COVERAGE
+from harness.results.index import LOW_COVERAGE, encoder_of_method
 from harness.results.origins import Origin
+from harness.results.protocols import UNKNOWN, Protocol
 from harness.results.published import PublishedNumber, Row
 from harness.results.reproduction import Reproduction
+from harness.results.standings import Standing, StandingKind
 from harness.results.verdict import CellState
 
 if TYPE_CHECKING:
@@ -149,11 +152,6 @@ def printed_number(cell: PublishedNumber) -> str:
     return digits
 
 
-def signed(number: float, decimals: int = 2) -> str:
-    """With its sign and so many decimals; no -0.00."""
-    return f"{round(number, decimals) + 0.0:+.{decimals}f}"
-
-
 def states_in_words(numbers: Iterable[Reproduction]) -> str:
     """`45 exact, 2 match, 1 close`: how many numbers have which state."""
     counts = Counter(number.state for number in numbers)
@@ -190,7 +188,73 @@ def coverage_note(shares: Mapping[str, float]) -> str:
     return note
 
 
-# Traps
+# Other published numbers
+
+LONGEST_ROW_ID = 30  # characters of a row's id that a sentence shows
+
+
+def standing_in_words(standing: Standing) -> str:
+    """`contradicted by bert-flow.t8/bert-nli-large: 77.26 (-0.54)`."""
+    place = standing.other.row_id
+    if standing.kind is StandingKind.CONFIRMED:
+        return f"confirmed by {place}"
+    if standing.kind is StandingKind.QUOTED:
+        return f"quoted from {place}"
+    if standing.kind is StandingKind.SAME_FIGURES:
+        return f"same figures as {standing.other.row.name}, {place}"
+    points, difference = standing.other.score, standing.difference
+    return f"contradicted by {place}: {points:.2f} ({difference:+.2f})"
+
+
+def standings_in_short(standings: Sequence[Standing]) -> str:
+    """`confirmed by 2, contradicted by 1`; empty without any."""
+    counts = Counter(standing.kind for standing in standings)
+    words = {
+        StandingKind.CONFIRMED: "confirmed by",
+        StandingKind.CONTRADICTED: "contradicted by",
+        StandingKind.QUOTED: "quoted from",
+        StandingKind.SAME_FIGURES: "same figures as",
+    }
+    return ", ".join(
+        f"{words[kind]} {counts[kind]}" for kind in StandingKind if counts[kind]
+    )
+
+
+def changes_in_words(changes: Mapping[str, str], protocol: Protocol) -> str:
+    """The changes of a protocol: `aggregation wmean instead of all`."""
+    words = []
+    for name, value in changes.items():
+        own_value = getattr(protocol, name).removesuffix(UNKNOWN)
+        new, old = (text.removeprefix("+") or "none" for text in (value, own_value))
+        words.append(f"{name.replace('_', ' ')} {new} instead of {old}")
+    return ", ".join(words)
+
+
+def neighbours_in_words(
+    number: PublishedNumber, neighbours: Iterable[PublishedNumber]
+) -> Iterator[str]:
+    """Published numbers of one encoder that differ in one choice, each with that choice."""
+    for other in neighbours:
+        changes = number.protocol.changes(other.protocol)
+        words = changes_in_words(changes, number.protocol)
+        yield f"{other.value} with {words} ({place_in_words(other)})"
+
+
+def place_in_words(cell: PublishedNumber) -> str:
+    """The published table in which a number is printed, and its row where the id is short."""
+    if len(cell.row.id) > LONGEST_ROW_ID:
+        return cell.table.id
+    return cell.row_id
+
+
+# Commands and traps
+
+
+def command_to_measure(cell: PublishedNumber, registry: Registry) -> str:
+    """The command that measures a cell; PATH is written for the files of an encoder by hand."""
+    encoder = base_name(encoder_of_method(cell.method or ""))
+    path = f" --encoder {encoder}=PATH" if encoder in registry.by_hand else ""
+    return f"harness run{path} -m '{cell.method}' -t {' '.join(cell.tasks)}"
 
 
 def trap_link(number: int, traps: Sequence[Trap]) -> str:

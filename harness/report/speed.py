@@ -16,7 +16,7 @@ from typing import Any
 from harness.core.errors import DataError
 from harness.core.files import parse_json
 from harness.core.toml import read_rows, read_typed
-from harness.report.render import rendered
+from harness.report.table import rendered
 from harness.results.index import NOT_MEASURED
 from harness.results.layout import RECORDS, digest_of_measured, measured_for
 

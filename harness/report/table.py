@@ -1,8 +1,9 @@
-"""One table in four forms: Markdown, LaTeX, HTML and the terminal.
+"""Tables in four forms: Markdown, LaTeX, HTML and the terminal; and pages from templates.
 
 A page puts the answer to its question into a `ShownTable`; here it is printed. The text of a
 cell is plain, with code between backticks, and each form escapes it: nothing from data
-is read as markup. HTML is printed by the macro in `templates/table.html`.
+is read as markup. HTML is printed by the macro in `templates/table.html`. A page is a
+template of that folder, filled with tables and sentences.
 """
 
 from __future__ import annotations
@@ -12,19 +13,22 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tabulate import tabulate
 
 from harness.core.terminal import text_table
 from harness.core.toml import read_typed
-from harness.report.markdown import CODE_SPAN, escape, one_line
+from harness.results.verdict import TOLERANCES
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 NO_BREAK_SPACE = "\N{NO-BREAK SPACE}"
 MISSING_NUMBER = "–"  # where nothing was printed or measured
+DAGGER = "†"  # the mark of a transductive row
+TIE_MARK = "≈"  # of a method that is not distinguishable from another one
 HEADING = "heading"  # the kind of a row that is the heading of those below it
-# At the start of a line, LaTeX takes these for an option of the line break before it.
-OPTION_START = re.compile(r"^(?=[\[*])")
 
 
 class ShownCell(NamedTuple):
@@ -127,7 +131,46 @@ def row_of(values: Iterable[object], kind: str = "", key: str = "") -> ShownRow:
     return ShownRow(cells, kind, key)
 
 
-# Forms
+def signed(number: float, decimals: int = 2) -> str:
+    """With its sign and so many decimals; no -0.00."""
+    return f"{round(number, decimals) + 0.0:+.{decimals}f}"
+
+
+# Markdown
+
+WHITE_SPACE = re.compile(r"[\x00-\x20\x7f\x85\u2028\u2029]+")  # a no-break space stays
+CODE_SPAN = re.compile(r"(`[^`<>]+`)")  # which shows its text as it is
+ENTITY_START = re.compile(r"&(?=#?\w+;)")
+# Characters that are markup anywhere, an underscore that is markup at the edge of a word,
+# and what is markup at the start of a line.
+MARKUP_CHARACTERS = re.compile(r"[\\*~`$\[]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
+BLOCK_START = re.compile(r"^(\d+(?=[.)](?:\s|$))|(?=[#>])|(?=[-+=](?:[\s=-]|$)))")
+
+
+@cache  # the same names are on many pages
+def escape(text: str) -> str:
+    """A text from data as one line of Markdown that shows it; `code` stays code."""
+    parts = []
+    for part in CODE_SPAN.split(one_line(text)):
+        parts.append(part if CODE_SPAN.fullmatch(part) else _plain(part))
+    return BLOCK_START.sub(r"\1\\", "".join(parts))
+
+
+def one_line(text: str) -> str:
+    """A text on one line, without blanks around it; no-break spaces stay."""
+    return WHITE_SPACE.sub(" ", text).strip(" ")
+
+
+def _plain(text: str) -> str:
+    """A text without code, in which nothing is markup."""
+    entities = ENTITY_START.sub("&amp;", text).replace("<", "&lt;")
+    return MARKUP_CHARACTERS.sub(r"\\\g<0>", entities)
+
+
+def link_to(heading: str) -> str:
+    """A link to a heading of the same page, by the address that it has on GitHub."""
+    words = re.sub(r"[^\w -]", "", heading.lower())
+    return f"[{escape(heading)}](#{words.replace(' ', '-')})"
 
 
 def markdown(table: ShownTable) -> str:
@@ -155,6 +198,12 @@ def _in_markdown(cell: ShownCell) -> str:
 def _in_a_cell(text: str) -> str:
     """A text in which no bar ends the cell."""
     return text.replace("|", "\\|")
+
+
+# LaTeX
+
+# At the start of a line, LaTeX takes these for an option of the line break before it.
+OPTION_START = re.compile(r"^(?=[\[*])")
 
 
 def latex(table: ShownTable) -> str:
@@ -225,6 +274,9 @@ def _latex_commands() -> Mapping[int, str]:
     return str.maketrans(commands)
 
 
+# The terminal
+
+
 def terminal(table: ShownTable, width: int | None) -> str:
     """The table in plain text, of a width in characters; None for any width."""
     rows = []
@@ -234,3 +286,45 @@ def terminal(table: ShownTable, width: int | None) -> str:
     headings = [column.heading for column in table.columns]
     sides = ["left" if column.is_text else "right" for column in table.columns]
     return text_table(rows, headings, width, sides)
+
+
+# Pages
+
+TEMPLATE_FOLDER = Path(__file__).with_name("templates")
+JSON_FORM = {"ensure_ascii": False, "separators": (",", ":"), "allow_nan": False}
+SEVERAL_EMPTY_LINES = re.compile(r"\n{3,}")
+
+
+def rendered(template: str, **values: Any) -> str:
+    """A template filled with values; at most one empty line is between two others."""
+    text = templates().get_template(template).render(values)
+    if template.endswith(".md"):
+        text = SEVERAL_EMPTY_LINES.sub("\n\n", text)
+    return text.strip() + "\n"
+
+
+@cache
+def templates() -> Environment:
+    """The templates; in those of HTML every text is escaped."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
+
+    made = Environment(
+        loader=FileSystemLoader(TEMPLATE_FOLDER),
+        autoescape=select_autoescape(["html"]),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters |= {"md": escape, "table": _table_in_markdown, "link": link_to}
+    made.policies["json.dumps_kwargs"] = JSON_FORM
+    made.globals["tolerances"] = TOLERANCES
+    return made
+
+
+def _table_in_markdown(
+    rows: ShownTable | Iterable[Iterable[object]], *head: str, texts: int = 1
+) -> str:
+    """A table in Markdown, of rows with the headings that the template gives them."""
+    return markdown(
+        rows if isinstance(rows, ShownTable) else table_of(head, rows, texts)
+    )

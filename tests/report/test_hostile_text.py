@@ -9,7 +9,7 @@ from fakes import FakeConfig, registry, results_folder
 from markdown_it import MarkdownIt
 
 from harness.core.errors import HarnessError
-from harness.report.markdown import between_markers
+from harness.report.build import between_markers
 from harness.report.papers import paper_page, published_table
 from harness.report.table import latex
 from harness.results.index import Results

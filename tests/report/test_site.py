@@ -14,8 +14,8 @@ from test_hostile_text import table_of
 
 from harness.report.build import SlowFile, generated
 from harness.report.pictures import picture_of
-from harness.report.render import TEMPLATE_FOLDER, templates
 from harness.report.site_page import SITE_PAGE, made_from
+from harness.report.table import TEMPLATE_FOLDER, templates
 from harness.results.folder import ResultsFolder
 from harness.results.index import Results
 

@@ -6,7 +6,8 @@ import pytest
 from committed import FOLDER
 
 from harness.core.errors import DataError, UsageError
-from harness.report.standings import owners_in_words, standing_in_words
+from harness.report.explanation import owners_in_words
+from harness.report.sentences import standing_in_words
 from harness.results.numbers import published_rows
 from harness.results.owners import owners_of, read_figures
 from harness.results.standings import StandingKind, work_of
