@@ -86,3 +86,8 @@ def counted(count: int, noun: str) -> str:
     """`1 fit`, `2 fits`."""
     plural = "" if count == 1 else "s"
     return f"{count:,} {noun}{plural}"
+
+
+def signed(number: float, decimals: int = 2) -> str:
+    """With its sign and so many decimals; no -0.00."""
+    return f"{round(number, decimals) + 0.0:+.{decimals}f}"

@@ -17,7 +17,6 @@ from harness.report.sentences import coverage_note
 from harness.report.table import (
     DAGGER,
     HEADING,
-    MISSING_NUMBER,
     TIE_MARK,
     ShownCell,
     ShownColumn,
@@ -29,6 +28,7 @@ from harness.results.differences import ITEMS_OF_SEED_0, differences_of_rows
 from harness.results.encoder_sizes import EncoderSize
 from harness.results.folder import ResultsFolder
 from harness.results.index import (
+    MISSING,
     Results,
     Value,
     average,
@@ -268,8 +268,8 @@ def _facts(method: str, scoring: Scoring, results: Results) -> list[str]:
     for task in scoring.tasks_by_label.values():
         records += results.records(method, task)
     facts = records[0].facts
-    sizes = [str(facts.get(name, MISSING_NUMBER)) for name in ("dimensions", "rank")]
-    parameters = MISSING_NUMBER
+    sizes = [str(facts.get(name, MISSING)) for name in ("dimensions", "rank")]
+    parameters = MISSING
     if "parameters" in facts:
         parameters = f"{facts['parameters'] / 1e6:.3g}M"
     seconds = sentences = 0.0

@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from harness.core.terminal import counted, text_table
-from harness.report.table import markdown, rendered, signed, table_of
+from harness.core.terminal import counted, signed, text_table
+from harness.report.table import markdown, rendered, table_of
 from harness.results.card_numbers import CardNumber, FoundChoices, Verification
 from harness.results.card_statements import CARD_FILE, MTEB_RESULTS
 

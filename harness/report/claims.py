@@ -13,22 +13,15 @@ from statistics import fmean
 from typing import Any
 
 from harness.core.hardware import base_name
-from harness.core.terminal import counted
+from harness.core.terminal import counted, signed
 from harness.report.sentences import aggregation_in_words, metric_in_words
-from harness.report.table import (
-    MISSING_NUMBER,
-    ShownCell,
-    ShownTable,
-    rendered,
-    signed,
-    table_of,
-)
+from harness.report.table import ShownCell, ShownTable, rendered, table_of
 from harness.results import published
 from harness.results.claims import Claim, ClaimResult, Finding
 from harness.results.differences import Outcome
 from harness.results.encoder_sizes import EncoderSize
 from harness.results.folder import ResultsFolder
-from harness.results.index import NOT_MEASURED, value
+from harness.results.index import MISSING, NOT_MEASURED, value
 from harness.results.questions import Search
 
 CLAIMS_PAGE = "replication-in-miniature.md"
@@ -151,7 +144,7 @@ def _group(title: str, results: Sequence[ClaimResult]) -> dict[str, Any]:
                 ),
                 *(result.outcomes.count(outcome) for outcome in OUTCOME_WORDS),
                 len(result.findings),
-                result.in_paper if claim.is_printed else MISSING_NUMBER,
+                result.in_paper if claim.is_printed else MISSING,
                 ShownCell(OUTCOME_WORDS[result.outcome], bold=True),
             ]
         )
@@ -209,7 +202,7 @@ def _section(result: ClaimResult) -> dict[str, Any]:
 
 def _finding_row(finding: Finding) -> list[str]:
     """A task of a claim: the published numbers, the measured ones, and the decision."""
-    printed = [MISSING_NUMBER] * 3
+    printed = [MISSING] * 3
     if finding.published is not None and finding.claimed is not None:
         better, worse = finding.published
         printed = [f"{better:.2f}", f"{worse:.2f}", signed(finding.claimed)]

@@ -11,13 +11,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from harness.core.interfaces import Trained
+from harness.core.terminal import signed
 from harness.registry import Registry
 from harness.report.sentences import (
     changes_in_words,
     command_to_measure,
     place_in_words,
 )
-from harness.report.table import signed
 from harness.results.causes import Causes
 from harness.results.diagnosis import Diagnosis, Suggestion
 from harness.results.numbers import ReportedNumber

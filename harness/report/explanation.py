@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from harness.core.terminal import counted, text_table, wrapped
+from harness.core.terminal import counted, signed, text_table, wrapped
 from harness.registry import Registry
 from harness.report.sentences import (
     command_to_measure,
@@ -14,9 +14,9 @@ from harness.report.sentences import (
     standing_in_words,
     trap_link,
 )
-from harness.report.table import MISSING_NUMBER, signed
 from harness.results.effects import Effect, other_choices
 from harness.results.explain import Explanation
+from harness.results.index import MISSING
 from harness.results.owners import Owner
 from harness.results.protocols import Protocol
 from harness.results.questions import Trap
@@ -75,7 +75,7 @@ def _effect_row(effect: Effect, registry: Registry) -> list[str]:
         choices_in_words(effect.differences) or "this row",
         f"{effect_range} ({counted(effect.rows, 'row')})",
         command_options(effect, registry),
-        ", ".join(map(str, effect.traps)) or MISSING_NUMBER,
+        ", ".join(map(str, effect.traps)) or MISSING,
     ]
 
 

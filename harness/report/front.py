@@ -14,17 +14,10 @@ from harness.core.terminal import counted
 from harness.report.claims import claims_by_size, outcomes_in_words
 from harness.report.next_steps import sources_of_records, waiting_numbers
 from harness.report.sentences import metric_in_words, states_in_words
-from harness.report.table import (
-    MISSING_NUMBER,
-    ShownCell,
-    ShownTable,
-    rendered,
-    row_of,
-    table_of,
-)
+from harness.report.table import ShownCell, ShownTable, rendered, row_of, table_of
 from harness.results.differences import Outcome
 from harness.results.folder import ResultsFolder
-from harness.results.index import DIGEST_DIGITS_SHOWN, encoder_of_method
+from harness.results.index import DIGEST_DIGITS_SHOWN, MISSING, encoder_of_method
 from harness.results.reproduction import Reproduction, count
 from harness.results.scorings import TASK_LABELS
 from harness.results.standings import StandingKind
@@ -72,8 +65,8 @@ def measured_most(folder: ResultsFolder) -> ShownTable | None:
     for numbers in most_first[:MOST_ROWS]:
         cell = next(iter(numbers.values())).cell
         name = ShownCell(f"{cell.row.label}, {cell.table.paper}")
-        printed = [MISSING_NUMBER] * len(TASK_LABELS)
-        measured = [ShownCell(MISSING_NUMBER)] * len(TASK_LABELS)
+        printed = [MISSING] * len(TASK_LABELS)
+        measured = [ShownCell(MISSING)] * len(TASK_LABELS)
         for place, task in enumerate(TASK_LABELS):
             if task in numbers:
                 number = numbers[task]

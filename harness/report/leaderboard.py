@@ -17,7 +17,6 @@ from harness.registry import Registry
 from harness.report.boards import SECTIONS, section_board, seven_tasks
 from harness.report.front import PAPERS_TABLES, measured_most, missing, published_tables
 from harness.report.papers import legend, published_table
-from harness.report.sentences import origin_in_words
 from harness.report.table import markdown, rendered
 from harness.results.encoder_sizes import in_groups
 from harness.results.folder import ResultsFolder
@@ -86,7 +85,7 @@ def encoder_page(encoder: str, folder: ResultsFolder) -> str:
         records: list[Record] = []
         for records_of_cell in own.by_cell.values():
             records += records_of_cell
-        weights = origin_in_words(origin_of_encoder(config, records))
+        weights = str(origin_of_encoder(config, records))
     notes: dict[str, list[str]] = {}  # such as a deviation from the paper
     for name in methods:
         method = compose_method(name, folder.registry)

@@ -19,7 +19,6 @@ from harness.report.sentences import printed_number
 from harness.report.table import (
     DAGGER,
     HEADING,
-    MISSING_NUMBER,
     TIE_MARK,
     ShownCell,
     ShownRow,
@@ -34,6 +33,7 @@ from harness.results.differences import SIGNIFICANCE_LEVEL
 from harness.results.folder import ResultsFolder
 from harness.results.index import (
     DIGEST_DIGITS_SHOWN,
+    MISSING,
     Results,
     TaskScore,
     Value,
@@ -241,7 +241,7 @@ def _published_rows(
         if row.id in numbers:
             name = row.label if labels.count(row.label) == 1 else row.name
             texts = [
-                " / ".join(numbers[row.id].get(heading, [MISSING_NUMBER]))
+                " / ".join(numbers[row.id].get(heading, [MISSING]))
                 for heading in columns
             ]
             yield row_of([name, *texts], "published")

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections import Counter
 
+from harness.core.terminal import signed
 from harness.report.diagnosis import answer_lines
-from harness.report.table import MISSING_NUMBER, rendered, signed
+from harness.report.table import rendered
 from harness.results.conformance import REFERENCE_TOLERANCE, ReferenceScore
 from harness.results.folder import ResultsFolder
-from harness.results.index import CellName
+from harness.results.index import MISSING, CellName
 from harness.results.threads import UNKNOWN_CAUSE, Thread, rank_of_cause
 from harness.results.verdict import CellState
 
@@ -115,7 +116,7 @@ def threads_page(folder: ResultsFolder) -> str:
     answers = [(thread, *answer(thread, folder)) for thread in folder.threads]
     rows = []
     for thread, place, _ in answers:
-        row, numbers = MISSING_NUMBER, thread.mine
+        row, numbers = MISSING, thread.mine
         if thread.row:
             row, numbers = f"`{thread.row}`", f"`{thread.mine}`"
         rows.append([thread.source, row, numbers, thread.cause, place])

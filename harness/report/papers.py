@@ -12,7 +12,6 @@ from harness.report.sentences import (
     coverage_note,
     fit_corpus_in_words,
     measured_number,
-    notes_on_origin,
     printed_number,
     training_data_in_words,
 )
@@ -158,7 +157,7 @@ def _published_row(
     printed = [number for number in numbers if number is not None]
     notes = [_reason(row), row.note]
     for reproduction in printed:
-        notes += notes_on_origin(reproduction)
+        notes += [f"{origin.name}: {origin}" for origin in reproduction.unpinned]
     marks = [_mark(note, footnotes) for note in dict.fromkeys(notes)]
     label = f"{row.label}{DAGGER}" if row.transductive else row.label
     name = ShownCell(label, mark=NO_BREAK_SPACE.join(filter(None, marks)))

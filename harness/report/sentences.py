@@ -12,7 +12,6 @@ from harness.core.metrics import metrics
 from harness.core.types import Method, Task
 from harness.registry import Registry
 from harness.results.index import LOW_COVERAGE, encoder_of_method
-from harness.results.origins import Origin
 from harness.results.protocols import UNKNOWN, Protocol
 from harness.results.published import PublishedNumber, Row
 from harness.results.reproduction import Reproduction
@@ -115,19 +114,6 @@ def evidence_in_words(cell: PublishedNumber, confirmed_by: Reference | None) -> 
     if confirmed_by.is_by_authors_of(cell.table):
         program = f"the authors' code, {confirmed_by.program}"
     return f"{evidence} against {program}"
-
-
-def origin_in_words(origin: Origin) -> str:
-    """Where an encoder or a corpus comes from: `princeton-nlp/simcse, unpinned`."""
-    source = f"a copy by hand of {origin.source}" if origin.is_copy else origin.source
-    return source if origin.is_pinned else f"{source}, unpinned"
-
-
-def notes_on_origin(reproduction: Reproduction) -> list[str]:
-    """A note for an unpinned encoder, and for an unpinned fit corpus."""
-    return [
-        f"{origin.name}: {origin_in_words(origin)}" for origin in reproduction.unpinned
-    ]
 
 
 # Numbers

@@ -20,6 +20,7 @@ from urllib.parse import quote
 from markupsafe import Markup, escape
 
 from harness.core.digests import digest_of_repr
+from harness.core.terminal import signed
 from harness.core.types import Record, score_at
 from harness.report.bibtex import (
     HARNESS_KEY,
@@ -44,7 +45,6 @@ from harness.report.sentences import (
     evidence_in_words,
     fit_corpus_in_words,
     neighbours_in_words,
-    notes_on_origin,
     printed_number,
     protocol_in_words,
     standing_in_words,
@@ -55,7 +55,6 @@ from harness.report.table import (
     TEMPLATE_FOLDER,
     ShownCell,
     ShownTable,
-    signed,
     table_of,
     templates,
 )
@@ -266,7 +265,8 @@ def _published_number(
     """A published number: where it is printed, its protocol, and what was measured for it."""
     cell, registry = number.cell, folder.registry
     method = compose_method(cell.row.method, registry)
-    notes = [*cell.notes, *notes_on_origin(number)]
+    origins = [f"{origin.name}: {origin}" for origin in number.unpinned]
+    notes = [*cell.notes, *origins]
     if cell.why_not:
         notes.insert(0, cell.why_not.explanation)
     needs: Collection[str] = ()

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 NO_BREAK_SPACE = "\N{NO-BREAK SPACE}"
-MISSING_NUMBER = "–"  # where nothing was printed or measured
 DAGGER = "†"  # the mark of a transductive row
 TIE_MARK = "≈"  # of a method that is not distinguishable from another one
 HEADING = "heading"  # the kind of a row that is the heading of those below it
@@ -129,11 +128,6 @@ def row_of(values: Iterable[object], kind: str = "", key: str = "") -> ShownRow:
         for value in values
     ]
     return ShownRow(cells, kind, key)
-
-
-def signed(number: float, decimals: int = 2) -> str:
-    """With its sign and so many decimals; no -0.00."""
-    return f"{round(number, decimals) + 0.0:+.{decimals}f}"
 
 
 # Markdown

@@ -28,6 +28,10 @@ class Origin:
     is_pinned: bool
     is_copy: bool = False
 
+    def __str__(self) -> str:
+        source = f"a copy by hand of {self.source}" if self.is_copy else self.source
+        return source if self.is_pinned else f"{source}, unpinned"
+
 
 def origin_of_encoder(config: EncoderConfig, records: Iterable[Record]) -> Origin:
     """Where the weights of an encoder come from, by its configuration and its records."""
