@@ -12,7 +12,7 @@ evaluates them after it. Mirror-BERT's evaluation cuts texts at 64 tokens. A com
 no public page names is recorded on first use.
 """
 
-from harness.core.types import Method
+from harness.core.types import grid
 from harness.encoders.transformer import TransformerConfig
 from harness.transforms.pooling import CLS, POOLER
 from .bert import DOWNLOAD_SIZES
@@ -157,13 +157,7 @@ MIRROR_BERT = tuple(
 ENCODERS = (*ESIMCSE, *INFOCSE, *WHITENEDCSE, *DIFFCSE, *SCD, *MIRROR_BERT)
 
 METHODS = (
-    *(
-        Method(encoder, CLS, cite=encoder.cite)
-        for encoder in (*ESIMCSE, *INFOCSE, *DIFFCSE, *SCD)
-    ),
-    *(Method(encoder, POOLER, cite=encoder.cite) for encoder in WHITENEDCSE),
-    *(
-        Method(encoder.with_max_length(64), CLS, cite=encoder.cite)
-        for encoder in MIRROR_BERT
-    ),
+    *grid((*ESIMCSE, *INFOCSE, *DIFFCSE, *SCD), (CLS,)),
+    *grid(WHITENEDCSE, (POOLER,)),
+    *grid([encoder.with_max_length(64) for encoder in MIRROR_BERT], (CLS,)),
 )

@@ -9,7 +9,7 @@ pieces. BERT-flow and BERT-whitening cut sentences at 64 word pieces, for which 
 have other ids.
 """
 
-from harness.core.types import Method
+from harness.core.types import Method, grid
 from harness.encoders.transformer import TransformerConfig
 from harness.transforms.pooling import (
     CLS,
@@ -64,16 +64,11 @@ ROBERTA_LARGE = pretrained(
 
 ENCODERS = (BERT_BASE, BERT_LARGE, ROBERTA_BASE, ROBERTA_LARGE)
 
+# As BERT-flow and BERT-whitening cut texts.
+CUT_AT_64 = (BERT_BASE.with_max_length(64), BERT_LARGE.with_max_length(64))
+
 METHODS = (
-    *(
-        Method(encoder, pooling, cite=encoder.cite)
-        for encoder in ENCODERS
-        for pooling in (CLS, MEAN, FIRST_LAST, STATIC_LAST, LAST2)
-    ),
-    *(
-        Method(encoder.with_max_length(64), pooling, cite="li2020bertflow")
-        for encoder in (BERT_BASE, BERT_LARGE)
-        for pooling in (CLS, MEAN, FIRST_LAST)
-    ),
+    *grid(ENCODERS, (CLS, MEAN, FIRST_LAST, STATIC_LAST, LAST2)),
+    *grid(CUT_AT_64, (CLS, MEAN, FIRST_LAST), cite="li2020bertflow"),
     Method(BERT_BASE.with_max_length(25), SECOND_LAST, cite="reimers2019sbert"),
 )

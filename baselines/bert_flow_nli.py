@@ -8,7 +8,7 @@ with a standard deviation of 1.76 on STS-B). Different from their code: AdamW co
 its bias, and the classifier has one.
 """
 
-from harness.core.types import Method
+from harness.core.types import grid
 from harness.encoders.trained import FamilyConfig
 from harness.encoders.transformer import TransformerConfig
 from harness.transforms.pooling import FIRST_LAST, MEAN
@@ -33,8 +33,5 @@ def tuned_on_nli(start: TransformerConfig) -> FamilyConfig:
 
 
 ENCODERS = (tuned_on_nli(BERT_BASE), tuned_on_nli(BERT_LARGE))
-METHODS = tuple(
-    Method(encoder.with_max_length(64), pooling, cite=CITE, tasks=TASKS)
-    for encoder in ENCODERS
-    for pooling in (MEAN, FIRST_LAST)
-)
+CUT_AT_64 = (ENCODERS[0].with_max_length(64), ENCODERS[1].with_max_length(64))
+METHODS = grid(CUT_AT_64, (MEAN, FIRST_LAST), tasks=TASKS)

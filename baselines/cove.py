@@ -9,7 +9,7 @@ Not as in the paper, whose texts were split by Moses: words are those of the Pen
 Treebank's conventions, in lower case where GloVe lacks them as they are written.
 """
 
-from harness.core.types import Method
+from harness.core.types import grid
 from harness.encoders.recurrent import CoveConfig
 from harness.encoders.word_tokenizer import Tokeniser
 from harness.transforms.pooling import MEAN
@@ -29,4 +29,4 @@ COVE = CoveConfig(
 )
 
 ENCODERS = (COVE, GLOVE_ALONE)
-METHODS = tuple(Method(encoder, MEAN, cite=encoder.cite) for encoder in ENCODERS)
+METHODS = grid(ENCODERS, (MEAN,))

@@ -9,7 +9,7 @@ the hub names the commit; the hub states no licence, and the MIT licence of the 
 names another author, whose template it came from.
 """
 
-from harness.core.types import Method
+from harness.core.types import grid
 from harness.encoders.transformer import TransformerConfig
 from harness.transforms.pooling import MEAN
 from .bert import DOWNLOAD_SIZES
@@ -60,4 +60,4 @@ ENCODERS = (
     ),
 )
 
-METHODS = tuple(Method(encoder, MEAN, cite=CITE) for encoder in ENCODERS)
+METHODS = grid(ENCODERS, (MEAN,))

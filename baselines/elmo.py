@@ -10,7 +10,7 @@ the states of the batch before. Words are those of the Penn Treebank's conventio
 the case that they are written in; the training corpus was split by another program.
 """
 
-from harness.core.types import Method
+from harness.core.types import grid
 from harness.encoders.recurrent import ElmoConfig
 from harness.transforms.pooling import LAYER, MEAN, MIX
 
@@ -35,8 +35,4 @@ ENCODERS = (
     published("medium"),
     published("small"),
 )
-METHODS = tuple(
-    Method(encoder, pooling, cite=CITE)
-    for encoder in ENCODERS
-    for pooling in (MEAN, MIX, LAYER.with_argument("0"))
-)
+METHODS = grid(ENCODERS, (MEAN, MIX, LAYER.with_argument("0")))

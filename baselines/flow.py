@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 
 from harness.core.errors import UsageError
-from harness.core.types import Method
+from harness.core.types import Method, grid
 from harness.transforms.pooling import FIRST_LAST, LAST2, MEAN
 from .bert import BERT_BASE, BERT_LARGE
 from .minilm import MINILM
@@ -161,14 +161,20 @@ METHODS = (
     ),
     Method(BASE, MEAN, (FLOW,), "target", cite=CITE),
     Method(BASE, MEAN, (RELEASED,), "target-splits", cite=CITE),
-    *(
-        Method(SBERT_BASE, FIRST_LAST, (RELEASED,), corpus, cite=CITE)
-        for corpus in ("nli", "target-splits")
+    *grid(
+        (SBERT_BASE,),
+        (FIRST_LAST,),
+        ((RELEASED,),),
+        ("nli", "target-splits"),
+        cite=CITE,
     ),
-    *(
-        Method(MINILM, pooling, (post,), "target", cite=CITE, tasks=TASKS)
-        for pooling in (FIRST_LAST, LAST2, MEAN)
-        for post in (FLOW, FLOWS["flow:paper"], DROPOUT)
+    *grid(
+        (MINILM,),
+        (FIRST_LAST, LAST2, MEAN),
+        ((FLOW,), (FLOWS["flow:paper"],), (DROPOUT,)),
+        ("target",),
+        cite=CITE,
+        tasks=TASKS,
     ),
     *(
         Method(MINILM, FIRST_LAST, (post,), fit_on, cite=CITE, tasks=tasks)

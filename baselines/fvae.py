@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from harness.core.types import Method
+from harness.core.types import grid
 from harness.transforms.pooling import FIRST_LAST, MEAN
 from .flow import WIDTH, Flow
 from .miniature import BERT_MINI
@@ -48,14 +48,11 @@ def fvae() -> AutoencoderFlow:
 
 
 POSTS = {"fvae": fvae}
-METHODS = tuple(
-    Method(
-        BERT_MINI,
-        pooling,
-        (FVAE,),
-        "target",
-        cite="su2018fvae",
-        tasks=("sts-b", "mini-sts"),
-    )
-    for pooling in (MEAN, FIRST_LAST)
+METHODS = grid(
+    (BERT_MINI,),
+    (MEAN, FIRST_LAST),
+    ((FVAE,),),
+    ("target",),
+    cite="su2018fvae",
+    tasks=("sts-b", "mini-sts"),
 )

@@ -10,7 +10,7 @@ encoders hold the genuine 840B rows of SICK's vocabulary and are meant for SICK 
 
 from dataclasses import replace
 
-from harness.core.types import Method
+from harness.core.types import grid
 from harness.encoders.word_tokenizer import SENTENCE_TRANSFORMERS, Tokeniser
 from harness.encoders.word_vectors import StaticConfig
 from harness.transforms.pooling import MEAN
@@ -69,7 +69,4 @@ ON_SICK = (
 
 ENCODERS = ANYWHERE + ON_SICK
 
-METHODS = (
-    *(Method(encoder, MEAN, cite=encoder.cite) for encoder in ANYWHERE),
-    *(Method(encoder, MEAN, cite=CITE, tasks=("sick-r*",)) for encoder in ON_SICK),
-)
+METHODS = (*grid(ANYWHERE, (MEAN,)), *grid(ON_SICK, (MEAN,), tasks=("sick-r*",)))

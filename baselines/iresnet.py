@@ -10,7 +10,7 @@ and not of convolutions, with three of them on a level; spectral norms are exact
 power iteration; the final Gaussian is standard. The schedule is BERT-flow's.
 """
 
-from harness.core.types import Method
+from harness.core.types import grid
 from harness.transforms.pooling import FIRST_LAST, MEAN
 from .flow import Flow
 from .miniature import BERT_MINI
@@ -24,14 +24,11 @@ def iresnet() -> Flow:
 
 
 POSTS = {"iresnet": iresnet}
-METHODS = tuple(
-    Method(
-        BERT_MINI,
-        pooling,
-        (IRESNET,),
-        "target",
-        cite="behrmann2019iresnet",
-        tasks=("sts-b", "mini-sts"),
-    )
-    for pooling in (MEAN, FIRST_LAST)
+METHODS = grid(
+    (BERT_MINI,),
+    (MEAN, FIRST_LAST),
+    ((IRESNET,),),
+    ("target",),
+    cite="behrmann2019iresnet",
+    tasks=("sts-b", "mini-sts"),
 )

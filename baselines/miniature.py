@@ -7,9 +7,7 @@ GloVe 840B, so that every method runs on any machine. Which claims of the papers
 confirm is in `results/tables/replication-in-miniature.md`.
 """
 
-from dataclasses import replace
-
-from harness.core.types import Method
+from harness.core.types import Method, grid
 from harness.encoders.transformer import TransformerConfig
 from harness.encoders.word_tokenizer import Tokeniser
 from harness.encoders.word_vectors import StaticConfig
@@ -53,54 +51,44 @@ QUESTION = ("sts-b", "mini-sts")
 # The tasks for maps that are fitted on Wikipedia, the corpus of unsupervised SimCSE.
 WIKIPEDIA_TO_STS = ("sts-b", "sts-b.senteval.dev", "sick-r")
 LEARNED = (
-    (FLOWS["flow"], BERT_FLOW, MATRIX),
-    (FLOWS["flow:paper"], BERT_FLOW, QUESTION),
-    (DROPOUT, BERT_FLOW, QUESTION),
+    (FLOWS["flow"], MATRIX),
+    (FLOWS["flow:paper"], QUESTION),
+    (DROPOUT, QUESTION),
 )
 
 METHODS = (
-    *(
-        Method(BERT_MINI, pooling)
-        for pooling in (CLS, MEAN, FIRST_LAST, STATIC_LAST, LAST2)
-    ),
-    *(
-        Method(BERT_MINI, pooling, post, "target")
-        for pooling in (MEAN, FIRST_LAST)
-        for post in CALIBRATIONS
-    ),
+    *grid((BERT_MINI,), (CLS, MEAN, FIRST_LAST, STATIC_LAST, LAST2)),
+    *grid((BERT_MINI,), (MEAN, FIRST_LAST), CALIBRATIONS, ("target",)),
     # What BERT-whitening's evaluation in PyTorch scored (results/references).
-    Method(
-        BERT_MINI.with_max_length(64),
-        FIRST_LAST,
-        (Whitening(128),),
-        "target",
+    *grid(
+        (BERT_MINI.with_max_length(64),),
+        (FIRST_LAST,),
+        ((Whitening(128),),),
+        ("target",),
         tasks=SENTEVAL,
     ),
     *(
-        Method(BERT_MINI, pooling, (post,), "target", cite=cite, tasks=tasks)
+        Method(BERT_MINI, pooling, (post,), "target", cite=BERT_FLOW, tasks=tasks)
         for pooling in (MEAN, FIRST_LAST)
-        for post, cite, tasks in LEARNED
+        for post, tasks in LEARNED
     ),
     *(
         Method(BERT_MINI, FIRST_LAST, (post,), fit_on, cite=BERT_FLOW, tasks=tasks)
         for post, fit_on, tasks in DIFFERENCES
     ),
-    *(
-        Method(BERT_MINI, pooling, post, "mini-text")
-        for pooling in (MEAN, FIRST_LAST)
-        for post in ((SN(),), (Natsv(10),), (Whitening(),))
+    *grid(
+        (BERT_MINI,),
+        (MEAN, FIRST_LAST),
+        ((SN(),), (Natsv(10),), (Whitening(),)),
+        ("mini-text",),
     ),
-    *(
-        Method(BERT_MINI, pooling, post, "enwiki-10k", tasks=WIKIPEDIA_TO_STS)
-        for pooling in (CLS, MEAN)
-        for post in ((SN(),), (Whitening(),))
+    *grid(
+        (BERT_MINI,),
+        (CLS, MEAN),
+        ((SN(),), (Whitening(),)),
+        ("enwiki-10k",),
+        tasks=WIKIPEDIA_TO_STS,
     ),
-    Method(GLOVE_MINI, MEAN),
-    *(
-        Method(GLOVE_MINI, MEAN, post, "target")
-        for post in ((SN(),), (Natsv(1),), (Whitening(),))
-    ),
-)
-METHODS = tuple(
-    replace(method, cite=method.cite or method.encoder.cite) for method in METHODS
+    *grid((GLOVE_MINI,), (MEAN,)),
+    *grid((GLOVE_MINI,), (MEAN,), ((SN(),), (Natsv(1),), (Whitening(),)), ("target",)),
 )

@@ -7,7 +7,7 @@ protocol changes for one encoder. Its last layer has three constant coordinates,
 post-processors have to leave out (`LEAST_SPREAD` of `harness/transforms/affine.py`).
 """
 
-from harness.core.types import Method
+from harness.core.types import grid
 from harness.encoders.transformer import TransformerConfig
 from harness.transforms.pooling import (
     CLS,
@@ -42,24 +42,18 @@ CALIBRATIONS = ((SN(),), *NULLED, (Whitening(),), (Whitening(256),))
 # The poolings of the papers' rows.
 GRID = (CLS, POOLER, MEAN, FIRST_LAST, STATIC_LAST, LAST2)
 SMALL = ("sts-b", "sts-b.dev", "sick-r")
+OTHER_NULLED = [(Natsv(k),) for k in range(2, 21) if k != 10]
 
 METHODS = (
-    *(Method(MINILM, pooling, cite=MINILM.cite) for pooling in (*GRID, SECOND_LAST)),
-    *(
-        Method(MINILM, pooling, post, "target", cite=MINILM.cite)
-        for pooling in GRID
-        for post in CALIBRATIONS
-    ),
+    *grid(ENCODERS, (*GRID, SECOND_LAST)),
+    *grid(ENCODERS, GRID, CALIBRATIONS, ("target",)),
     # The same calibration fitted on less of the target, and on other text.
-    *(
-        Method(MINILM, MEAN, post, fit, cite=MINILM.cite)
-        for fit in ("target-train", "snli-18k", "enwiki-10k")
-        for post in ((SN(),), (Natsv(10),), (Whitening(256),))
+    *grid(
+        ENCODERS,
+        (MEAN,),
+        ((SN(),), (Natsv(10),), (Whitening(256),)),
+        ("target-train", "snli-18k", "enwiki-10k"),
     ),
     # BERT-flow tunes k in 1..20 on STS-B dev.
-    *(
-        Method(MINILM, MEAN, (Natsv(k),), "target", cite=MINILM.cite, tasks=SMALL)
-        for k in range(2, 21)
-        if k != 10
-    ),
+    *grid(ENCODERS, (MEAN,), OTHER_NULLED, ("target",), tasks=SMALL),
 )

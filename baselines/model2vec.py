@@ -4,7 +4,7 @@ Tulkens & van Dongen 2024, github.com/MinishLab/model2vec. The results that MTEB
 them name no revision; the revisions here are those of mteb's own entries of the models.
 """
 
-from harness.core.types import Method
+from harness.core.types import grid
 from harness.encoders.subword_vectors import SubwordConfig
 from harness.transforms.pooling import MEAN
 
@@ -52,4 +52,4 @@ ENCODERS = (
     ),
 )
 
-METHODS = tuple(Method(encoder, MEAN, cite=CITE) for encoder in ENCODERS)
+METHODS = grid(ENCODERS, (MEAN,))

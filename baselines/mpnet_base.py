@@ -7,7 +7,7 @@ shows what post-processing does to an encoder that was tuned for similarity.
 """
 
 from harness.core.interfaces import Pooling, PostProcessor
-from harness.core.types import Method
+from harness.core.types import Method, grid
 from harness.encoders.transformer import TransformerConfig
 from harness.transforms.pooling import CLS, FIRST_LAST, MEAN
 from .flow import FLOW, RELEASED, SEVEN
@@ -65,7 +65,7 @@ def note_of(pooling: Pooling, post: PostProcessor, corpus: str) -> str:
 
 
 METHODS = (
-    *(Method(MPNET, pooling, cite=MPNET.cite) for pooling in POOLINGS),
+    *grid((MPNET,), POOLINGS),
     *(
         Method(
             MPNET,

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from harness.core.errors import ScoreError, UsageError
-from harness.core.types import Method
+from harness.core.types import grid
 from harness.transforms.affine import Affine, FromMoments, Moments
 from harness.transforms.pooling import MEAN
 from .bert import BERT_BASE
@@ -62,7 +62,10 @@ POSTS = {"natsv": Natsv, "natsv-c": partial(Natsv, centred=True)}
 # (k=6)".
 NULLED = ((Natsv(1),), (Natsv(10),), (SN(), Natsv(1)), (SN(), Natsv(6)))
 CENTRED = ((Natsv(1, centred=True),), (Natsv(10, centred=True),))
-METHODS = tuple(
-    Method(BERT_BASE.with_max_length(64), MEAN, post, "target", cite="li2020bertflow")
-    for post in (*NULLED, *CENTRED)
+METHODS = grid(
+    (BERT_BASE.with_max_length(64),),
+    (MEAN,),
+    (*NULLED, *CENTRED),
+    ("target",),
+    cite="li2020bertflow",
 )

@@ -9,7 +9,7 @@ The papers fit images. Here rows are sentence embeddings, and levels, steps, wid
 schedule are BERT-flow's unless said otherwise.
 """
 
-from harness.core.types import Method
+from harness.core.types import Method, grid
 from harness.transforms.pooling import FIRST_LAST, LAST2, MEAN
 from .flow import TASKS, Flow
 from .miniature import BERT_MINI
@@ -40,22 +40,24 @@ def glow() -> Flow:
 
 
 POSTS = {"nice": nice, "realnvp": realnvp, "glow": glow}
-METHODS = (
-    *(
-        Method(MINILM, pooling, (flow,), "target", cite=cite, tasks=TASKS)
-        for pooling in (FIRST_LAST, LAST2, MEAN)
-        for flow, cite in COUPLINGS.items()
-    ),
-    *(
-        Method(
-            BERT_MINI,
-            pooling,
-            (flow,),
-            "target",
+METHODS: tuple[Method, ...] = ()
+for flow, cite in COUPLINGS.items():
+    chains, small = ((flow,),), ("sts-b", "mini-sts")
+    METHODS += (
+        *grid(
+            (MINILM,),
+            (FIRST_LAST, LAST2, MEAN),
+            chains,
+            ("target",),
             cite=cite,
-            tasks=("sts-b", "mini-sts"),
-        )
-        for pooling in (MEAN, FIRST_LAST)
-        for flow, cite in COUPLINGS.items()
-    ),
-)
+            tasks=TASKS,
+        ),
+        *grid(
+            (BERT_MINI,),
+            (MEAN, FIRST_LAST),
+            chains,
+            ("target",),
+            cite=cite,
+            tasks=small,
+        ),
+    )

@@ -7,7 +7,7 @@ there by type of input, and STS has no such type, so its sentences are scored wi
 one, as here.
 """
 
-from harness.core.types import Method
+from harness.core.types import grid
 from harness.encoders.transformer import TransformerConfig
 from harness.transforms.pooling import CLS, MEAN
 from .bert import DOWNLOAD_SIZES
@@ -83,8 +83,4 @@ BGE = general(
 
 ENCODERS = (*NLI, L12, BGE)
 
-METHODS = (
-    *(Method(encoder, MEAN, cite=CITE) for encoder in NLI),
-    Method(L12, MEAN, cite=L12.cite),
-    Method(BGE, CLS, cite=BGE.cite),
-)
+METHODS = (*grid((*NLI, L12), (MEAN,)), *grid((BGE,), (CLS,)))

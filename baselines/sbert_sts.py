@@ -10,7 +10,7 @@ with the first step, and the development score is the cosine's Spearman, where t
 the best of four similarities.
 """
 
-from harness.core.types import Method
+from harness.core.types import grid
 from harness.encoders.trained import FamilyConfig
 from harness.encoders.transformer import TransformerConfig
 from harness.transforms.pooling import MEAN
@@ -35,6 +35,4 @@ def tuned_on_sts(start: TransformerConfig) -> FamilyConfig:
 ENCODERS = tuple(
     map(tuned_on_sts, (BERT_BASE, BERT_LARGE, ROBERTA_BASE, ROBERTA_LARGE, *NLI))
 )
-METHODS = tuple(
-    Method(encoder, MEAN, cite=CITE, tasks=("sts-b",)) for encoder in ENCODERS
-)
+METHODS = grid(ENCODERS, (MEAN,), tasks=("sts-b",))

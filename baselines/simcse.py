@@ -8,7 +8,7 @@ as it seems to be in MTEB's results, the unsupervised model loses up to 2.35 poi
 exist as `.bin` only.
 """
 
-from harness.core.types import Method
+from harness.core.types import grid
 from harness.encoders.transformer import TransformerConfig
 from harness.transforms.pooling import CLS, POOLER
 from .bert import DOWNLOAD_SIZES
@@ -54,7 +54,4 @@ ENCODERS = tuple(
     )
 )
 
-METHODS = tuple(
-    Method(encoder, CLS if "unsup" in encoder.name else POOLER, cite=CITE)
-    for encoder in ENCODERS
-)
+METHODS = (*grid(ENCODERS[:4], (CLS,)), *grid(ENCODERS[4:], (POOLER,)))

@@ -8,7 +8,7 @@ BERT's are, not as torch's; the remainder of the 1,953 batches of 512 is a batch
 own.
 """
 
-from harness.core.types import Method
+from harness.core.types import grid
 from harness.encoders.trained import FamilyConfig
 from harness.encoders.transformer import TransformerConfig
 from harness.transforms.pooling import CLS
@@ -32,4 +32,4 @@ def replicated(start: TransformerConfig) -> FamilyConfig:
 
 
 ENCODERS = tuple(map(replicated, (BERT_BASE, BERT_LARGE, ROBERTA_BASE, ROBERTA_LARGE)))
-METHODS = tuple(Method(encoder, CLS, cite=CITE, tasks=TASKS) for encoder in ENCODERS)
+METHODS = grid(ENCODERS, (CLS,), cite=CITE, tasks=TASKS)

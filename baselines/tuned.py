@@ -13,9 +13,7 @@ score.
 `simcse-unsup-mini` is trained by the run that needs it, on included sentences.
 """
 
-from dataclasses import replace
-
-from harness.core.types import Method
+from harness.core.types import grid
 from harness.encoders.trained import FamilyConfig
 from harness.encoders.transformer import TransformerConfig
 from harness.transforms.pooling import CLS, FIRST_LAST, MEAN
@@ -88,19 +86,17 @@ SENTEVAL = (
     "lexical",
 )
 BERT_FLOWS = ("sts-b", "sick-r", "sts1?", "qnli")  # its Tables 3 and 4
+WHITENED = ((Whitening(),),)
 METHODS = (
-    *(Method(SIMCSE_UNSUP, pooling, tasks=SENTEVAL) for pooling in (CLS, MEAN)),
-    *(
-        Method(SIMCSE_SUP, MEAN, post, fit, tasks=SENTEVAL)
-        for post, fit in (((), None), ((Whitening(),), "target"))
+    *grid((SIMCSE_UNSUP,), (CLS, MEAN), tasks=SENTEVAL),
+    *grid((SIMCSE_SUP,), (MEAN,), tasks=SENTEVAL),
+    *grid((SIMCSE_SUP,), (MEAN,), WHITENED, ("target",), tasks=SENTEVAL),
+    *grid((SBERT_NLI,), (MEAN, FIRST_LAST), tasks=MATRIX),
+    *grid((SBERT_NLI,), (FIRST_LAST,), WHITENED, ("target",), tasks=MATRIX),
+    *grid(
+        (SBERT_NLI,), (FIRST_LAST,), ((FLOWS["flow"],),), ("target",), tasks=BERT_FLOWS
     ),
-    *(Method(SBERT_NLI, pooling, tasks=MATRIX) for pooling in (MEAN, FIRST_LAST)),
-    Method(SBERT_NLI, FIRST_LAST, (Whitening(),), "target", tasks=MATRIX),
-    Method(SBERT_NLI, FIRST_LAST, (FLOWS["flow"],), "target", tasks=BERT_FLOWS),
-    *(
-        Method(SIMCSE_SUP_MINI, MEAN, post, fit, tasks=(*MATRIX, *MINI))
-        for post, fit in (((), None), ((Whitening(),), "target"))
-    ),
-    *(Method(SIMCSE_UNSUP_MINI, pooling, tasks=MINI) for pooling in (CLS, MEAN)),
+    *grid((SIMCSE_SUP_MINI,), (MEAN,), tasks=(*MATRIX, *MINI)),
+    *grid((SIMCSE_SUP_MINI,), (MEAN,), WHITENED, ("target",), tasks=(*MATRIX, *MINI)),
+    *grid((SIMCSE_UNSUP_MINI,), (CLS, MEAN), tasks=MINI),
 )
-METHODS = tuple(replace(method, cite=method.encoder.cite) for method in METHODS)

@@ -6,25 +6,24 @@ several digits is #. A word that is missing in lower case, too, is left out. As 
 rule that splits a text is part of an encoder (`glove.py`).
 """
 
-from harness.core.types import Method
+from dataclasses import replace
+
+from harness.core.types import grid
 from harness.encoders.word_tokenizer import SENTENCE_TRANSFORMERS
 from harness.encoders.word_vectors import StaticConfig
 from harness.transforms.pooling import MEAN
 from .glove import WORDS
 
-CITE = "mikolov2013word2vec"
-ENCODERS = tuple(
-    StaticConfig(
-        name,
-        tokeniser,
-        file="vectors/GoogleNews-vectors-negative300.bin.gz",
-        trained_on="Google News, 100 B tokens",
-        cite=CITE,
-        licence="not stated",
-    )
-    for name, tokeniser in (
-        ("word2vec-google-news", WORDS),
-        ("word2vec-google-news-st", SENTENCE_TRANSFORMERS),
-    )
+GOOGLE_NEWS = StaticConfig(
+    "word2vec-google-news",
+    WORDS,
+    file="vectors/GoogleNews-vectors-negative300.bin.gz",
+    trained_on="Google News, 100 B tokens",
+    cite="mikolov2013word2vec",
+    licence="not stated",
 )
-METHODS = tuple(Method(encoder, MEAN, cite=CITE) for encoder in ENCODERS)
+AS_SENTENCE_TRANSFORMERS = replace(
+    GOOGLE_NEWS, name="word2vec-google-news-st", tokeniser=SENTENCE_TRANSFORMERS
+)
+ENCODERS = (GOOGLE_NEWS, AS_SENTENCE_TRANSFORMERS)
+METHODS = grid(ENCODERS, (MEAN,))

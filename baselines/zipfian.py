@@ -24,7 +24,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from harness.core.errors import UsageError
-from harness.core.types import Method
+from harness.core.types import Method, grid
 from harness.encoders.word_tokenizer import Tokeniser
 from harness.encoders.word_vectors import Counted, Fitted
 from harness.transforms.affine import Affine, FromMoments, Moments
@@ -100,7 +100,7 @@ MAPPED = tuple(
 ENCODERS = (PLAIN, *MAPPED, SIF, PLAIN_ON_SICK, SIF_ON_SICK)
 
 METHODS = (
-    *(Method(encoder, MEAN, cite=CITE) for encoder in (PLAIN, *MAPPED)),
+    *grid((PLAIN, *MAPPED), (MEAN,), cite=CITE),
     Method(SIF, MEAN, (NatsvOfPrincipal(1),), "target", cite=CITE),
     Method(PLAIN_ON_SICK, MEAN, cite=CITE, tasks=("sick-r*",)),
     Method(

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property
+from itertools import product
 from pathlib import Path
 from string import Formatter
 from typing import Any, Literal, Self, get_args
@@ -224,6 +225,32 @@ class Method:
         if isinstance(self.encoder.source, Trained):
             return True
         return not all(post.deterministic for post in self.post)
+
+
+def grid(
+    encoders: Iterable[EncoderConfig],
+    poolings: Iterable[Pooling],
+    posts: Iterable[tuple[PostProcessor, ...]] = ((),),
+    fit_on: Iterable[str | None] = (None,),
+    *,
+    cite: str = "",
+    tasks: tuple[str, ...] = ("*",),
+) -> tuple[Method, ...]:
+    """The methods of every encoder, pooling, fit corpus and chain of post-processors.
+
+    Args:
+        encoders: The encoders.
+        poolings: The poolings of each encoder.
+        posts: The chains of post-processors on each corpus.
+        fit_on: The corpora that each chain is fitted on.
+        cite: The BibTeX key of the methods' paper; by default each encoder's.
+        tasks: Patterns of the tasks where the methods are meaningful.
+    """
+    methods: list[Method] = []
+    for encoder, pooling, corpus, post in product(encoders, poolings, fit_on, posts):
+        keys = cite or encoder.cite
+        methods.append(Method(encoder, pooling, post, corpus, cite=keys, tasks=tasks))
+    return tuple(methods)
 
 
 @dataclass(frozen=True)
