@@ -30,8 +30,14 @@ def call_with_own_table(call, tmp_path, checkpoint, one_packaged_table):
 
 @pytest.mark.parametrize(
     "command",
-    ["list papers", f"explain {CELL}", "report", "table", "cite mine.t1"]
-    + [f"{name} -m glove-mini.mean -t mini-sts" for name in ("run", "reproduce -q")],
+    [
+        "list papers",
+        f"explain {CELL}",
+        "report",
+        "table",
+        "cite mine.t1",
+        "reproduce -q -m glove-mini.mean -t mini-sts",
+    ],
 )
 def test_without_the_encoder_file_row_key_and_what_to_give_are_told(
     call_with_own_table, command, tmp_path
