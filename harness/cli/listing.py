@@ -6,7 +6,7 @@ first that fit. Each kind of thing has a function that makes its rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
@@ -108,24 +108,28 @@ def listed_rows(kind: str, name: str, resolver: Resolver) -> list[ListedRow]:
         UsageError: There is no such kind, table or task, or no such name.
     """
     registry, places = resolver.registry, resolver.places
-    rows_of_kind: Mapping[str, Callable[[], list[ListedRow]]] = {
-        "methods": lambda: registered_rows("method", registry.methods),
-        "encoders": lambda: registered_rows("encoder", registry.encoders),
-        "tasks": lambda: registered_rows("task", registry.tasks),
-        "assets": lambda: assets_rows(registry, places),
-        "components": lambda: components_rows(registry),
-        "papers": lambda: papers_rows(registry),
-        "plugins": plugins_rows,
-        "cells": lambda: cells_rows(registry, name),
-        "digests": lambda: digests_rows(registry, places, name),
-    }
-    rows = look_up("kind of thing", kind, rows_of_kind)()
-    if not name or kind in ("cells", "digests"):
-        return rows
-    matching = [
-        row for row in rows if fnmatchcase(str(next(iter(row.values()))), f"*{name}*")
-    ]
-    if not matching:
+    look_up("kind of thing", kind, dict.fromkeys(LISTED_KINDS))
+    match kind:
+        case "methods" | "encoders" | "tasks":
+            rows = registered_rows(kind.removesuffix("s"), getattr(registry, kind))
+        case "assets":
+            rows = assets_rows(registry, places)
+        case "components":
+            rows = components_rows(registry)
+        case "papers":
+            rows = papers_rows(registry)
+        case "plugins":
+            rows = plugins_rows()
+        case "cells":
+            return cells_rows(registry, name)
+        case _:
+            return digests_rows(registry, places, name)
+    matching = []
+    for row in rows:
+        first_column, *_ = row.values()
+        if fnmatchcase(first_column, f"*{name}*"):
+            matching.append(row)
+    if name and not matching:
         raise UsageError(
             f"list {kind} {name}: none has such a name: harness list {kind}"
         )
