@@ -69,22 +69,33 @@ def test_files_that_agree_have_no_finding(repository):
 
 
 @pytest.mark.parametrize(
-    ("folder", "task", "points", "seen"),
+    ("model", "folder", "task", "scores", "kind", "seen"),
     [
-        ("external", "STS12", 60.2, "copied from the model's card"),
-        ("1", "STS13", -61.0, "the sign"),
-        ("1", "STS13", 0.61, "the scale"),
+        (
+            "a",
+            "external",
+            "STS12",
+            {"default": 60.2},
+            "sources",
+            "copied from the model's",
+        ),
+        ("a", "1", "STS13", {"default": -61}, "sources", "the sign"),
+        ("a", "1", "STS13", {"default": 0.61}, "sources", "the scale"),
+        # Of a new model, without another source.
+        ("d", "1", "STS13", {"default": 0.61}, "scale", "near 0"),
+        ("d", "1", "STS13", {"default": -61}, "scale", "negative"),
+        ("d", "1", "STSBenchmark", {"default": 40}, "twins", ""),
     ],
 )
-def test_two_sources_of_a_score_that_differ_are_found_once(
-    repository, folder, task, points, seen
+def test_a_contradiction_is_found_once_and_its_kind_is_named(
+    repository, model, folder, task, scores, kind, seen
 ):
+    write_model(repository, "org__d", 70)
     write(repository, "org__b", "external", "STS14", default=62.40)  # rounded
-    write(repository, "org__a", folder, task, default=points)
-    finding = found(repository)["sources"]
-    assert (finding.first.cell.model, finding.seen) == ("org__a", seen)
-    before = 60 + SEVEN.index(task)
-    assert abs(finding.difference) == pytest.approx(abs(points - before))
+    write(repository, f"org__{model}", folder, task, **scores)
+    finding = found(repository)[kind]
+    assert finding.first.cell.model == f"org__{model}"
+    assert finding.seen.startswith(seen)
 
 
 def test_a_file_that_was_changed_is_compared_with_what_it_was(repository):
@@ -93,13 +104,6 @@ def test_a_file_that_was_changed_is_compared_with_what_it_was(repository):
     assert (finding.first.until, finding.second.until) == ("", finding.first.since)
     assert "git show HEAD:" in finding.first.command
     assert f"git show {finding.first.since[:9]}^:" in finding.second.command
-
-
-@pytest.mark.parametrize(("points", "place"), [(0.61, "near 0"), (-61, "negative")])
-def test_a_wrong_scale_is_found_without_another_source(repository, points, place):
-    write_model(repository, "org__d", 70)
-    write(repository, "org__d", "1", "STS13", default=points)
-    assert found(repository)["scale"].seen.startswith(place)
 
 
 def test_files_in_points_are_files_in_fractions(repository):
@@ -116,14 +120,6 @@ def test_swapped_tasks_are_named(repository):
     commit(repository)
     seen = {finding.seen for finding in PublicScores.read(repository).findings()}
     assert seen == {"the other is its SICK-R test", "the other is its STS12 test"}
-
-
-def test_a_task_and_its_multilingual_twin_must_agree(repository):
-    twin = {"en": 40.0, "de": 57.0}
-    write(repository, "org__d", "1", "STSBenchmark", default=65)
-    write(repository, "org__d", "1", "STSBenchmarkMultilingualSTS", **twin)
-    finding = found(repository)["twins"]
-    assert finding.difference == pytest.approx(25)
 
 
 def test_models_with_the_same_figures_are_found(repository):

@@ -1,11 +1,9 @@
-from dataclasses import fields, replace
+from dataclasses import fields
 from decimal import Decimal
 from pathlib import Path
 
 import pytest
 from committed import FOLDER, TABLES
-from hypothesis import given
-from hypothesis import strategies as st
 from refusals import REFUSALS
 
 from harness.core.errors import DataError, UsageError
@@ -159,20 +157,6 @@ def test_every_score_is_fit_for_a_verdict():
         assert cell.published is None or cell.published.points == cell.points
 
 
-@given(
-    digits=st.text("0123456789", min_size=1, max_size=20),
-    sign=st.sampled_from(["", "-"]),
-)
-def test_a_fraction_becomes_points_without_losing_a_digit(digits, sign):
-    fraction = f"{sign}0.{digits}"
-    cell = CELLS["mteb.1-12-75/minilm/sts-b"]
-    table = replace(cell.table, rows=())
-    row = replace(cell.row, values={"sts-b": fraction})
-    points = table.cell(row, cell.column).in_points
-    assert Decimal(points) == 100 * Decimal(fraction)
-    assert len(points.partition(".")[2]) == max(len(digits) - 2, 0)
-
-
 def test_every_key_of_a_table_is_documented():
     page = (ROOT / "docs" / "how-to" / "published-table.md").read_text(encoding="utf-8")
     keys = {field.name for level in (Table, Column, Row) for field in fields(level)}
@@ -206,18 +190,6 @@ def test_a_folder_without_tables_and_a_table_in_two_files_are_refused(tmp_path):
     (tmp_path / "other.toml").write_text(SMALL, encoding="utf-8")
     with pytest.raises(DataError, match="is also in other"):
         load_tables(tmp_path)
-
-
-def test_a_row_may_name_another_method_for_one_column(tmp_path):
-    by_column = (
-        'transductive = true\nmethods = { sts12 = "bert-mini.mean+sn@target" }\n'
-    )
-    table = read_small_table(
-        tmp_path, SMALL.replace("transductive = true\n", by_column)
-    )
-    methods = [cell.method for cell in table.cells if cell.row.id == "ours"]
-    usual = "bert-base:64.mean+sn+natsv:6@target"
-    assert methods == [usual, "bert-mini.mean+sn@target", usual]
 
 
 def test_a_paper_that_is_not_here_is_no_misspelling_of_another():
