@@ -109,11 +109,12 @@ def test_imports_have_no_cycle():
     ).prepare()
 
 
-def test_the_engine_never_imports_a_baseline_and_only_the_registry_names_the_package():
+def test_the_package_of_baselines_is_imported_by_none_and_named_by_the_registry():
+    """A baseline imports its siblings as such: in a wheel they are another package."""
     assert not [
-        n
-        for n, tree in HARNESS.items()
-        if any("baselines" in i for i in imported(tree))
+        name
+        for name, tree in EVERY.items()
+        if any("baselines" in other for other in imported(tree))
     ]
     naming = {
         name
@@ -132,15 +133,6 @@ def test_a_baseline_imports_parts_and_nothing_that_runs():
         other.split(".")[0] for tree in BASELINES.values() for other in of_harness(tree)
     }
     assert parts <= {"core", "transforms", "encoders", "training"}
-
-
-def test_a_baseline_imports_its_siblings_as_such():
-    """`from .bert import`: in a wheel they are no package `baselines`, but one of the harness's."""
-    assert not [
-        n
-        for n, tree in BASELINES.items()
-        if any("baselines" in i for i in imported(tree))
-    ]
 
 
 # What never stands in the code

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import committed
 import pytest
-from fakes import made_record, results_folder, results_of
+from fakes import results_folder, results_of
 
 from harness.core.types import AGGREGATIONS
 from harness.registry import load_registry
@@ -85,14 +85,3 @@ def test_a_number_of_another_aggregation_is_not_put_into_a_column(
     has_year = any(row[year] != "–" for row in rows)
     assert has_year == (aggregation == "wmean")
     assert any(row["SICK-R"] != "–" for row in rows)  # a single set
-
-
-def test_a_corpus_of_a_plug_in_that_is_not_loaded_is_said_to_be_unknown():
-    method = "fake.mean+whitening@mine"
-    results = results_of(
-        made_record(method, "sts-b", {"spearman": {"all": 60.0, "groups": {}}})
-    )
-    folder = folder_of(results)
-    columns = columns_of(folder, [REGISTRY.tasks["sts-b"]])
-    made = method_table([method], columns, folder)
-    assert "`@mine`: fitted on a corpus that no loaded plug-in defines." in made.notes

@@ -15,7 +15,7 @@ from test_hostile_text import table_of
 from harness.report.build import SlowFile, generated
 from harness.report.pictures import picture_of
 from harness.report.site_page import SITE_PAGE, made_from
-from harness.report.table import TEMPLATE_FOLDER, templates
+from harness.report.table import TEMPLATE_FOLDER
 from harness.results.folder import ResultsFolder
 from harness.results.index import Results
 
@@ -101,13 +101,3 @@ def test_what_it_is_made_from_changes_with_records_pictures_and_tables(tmp_path)
     drawn = picture_of(ResultsFolder(RESULTS))
     made_of = [(empty, None), (full, None), (full, drawn), (with_table, None)]
     assert len({made_from(*parts) for parts in made_of}) == len(made_of)
-
-
-# Text from data
-
-
-def test_a_script_element_cannot_be_ended_from_within():
-    data = {"a": "</script><!-- <script> \u2028"}
-    shown = templates().from_string("{{ data | tojson }}").render(data=data)
-    assert "<" not in shown
-    assert json.loads(shown) == data

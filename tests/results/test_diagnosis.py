@@ -209,9 +209,3 @@ def test_a_damaged_file_of_causes_is_refused_with_its_place(tmp_path, old, new, 
     (tmp_path / "causes.toml").write_text(CAUSE.replace(old, new))
     with pytest.raises(DataError, match=told):
         read_causes(tmp_path / "causes.toml")
-
-
-@pytest.mark.parametrize("column", ["STS-B", "stsb", "STSBenchmark", "sts-b"])
-def test_columns_are_known_by_the_names_of_other_programs(column):
-    [number] = FOLDER.diagnose(UNSUPERVISED, f"{column}=76.85").numbers
-    assert number.cell.column.id == "sts-b"

@@ -8,25 +8,12 @@ import numpy as np
 import pytest
 from fakes import made_record
 
-from harness.core.errors import UsageError
 from harness.results.folder import ResultsFolder
 from harness.results.index import main_path
 from harness.results.layout import COMMITTED, OWN, RUNS, reading_order
 from harness.results.records import Cell
 from harness.results.score_rows import folder_rows, score_rows
 from harness.results.store import Store
-
-
-def test_a_run_has_its_own_records_and_the_tables_claims_and_questions_of_the_papers(
-    tmp_path,
-):
-    run = ResultsFolder(tmp_path, papers=COMMITTED / "papers")
-    assert run.table("sif.t1").id == "sif.t1"
-    assert run.claims is not None
-    assert run.traps
-    assert (run.records.by_cell, run.differences) == ({}, {})
-    with pytest.raises(UsageError, match="did you mean"):
-        run.cell("sif.t1/glove-w/sts12")
 
 
 def test_a_folder_without_questions_asks_nothing(tmp_path):
@@ -52,15 +39,6 @@ def test_a_record_of_other_settings_is_stale_and_no_number(tmp_path):
     assert {row.state for row in score_rows(folder.records, (), folder.registry)} == {
         "stale"
     }
-
-
-def test_what_was_written_since_is_seen_by_another_view_alone(tmp_path):
-    folder = ResultsFolder(tmp_path, papers=COMMITTED / "papers")
-    assert not folder.records.methods
-    record = next(Store(Path(COMMITTED)).records())
-    folder.store.promote([record])
-    assert not folder.records.methods
-    assert folder.reopen(tmp_path).records.methods == (record.method,)
 
 
 # Several folders that are read as one
