@@ -13,12 +13,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 from committed import committed_records
+from hypothesis import given
+from hypothesis import strategies as st
 
 from baselines.natsv import Natsv
 from baselines.whitening import Whitening
 from harness.core import provenance
 from harness.core.digests import NOT_IN_IDENTITY, identity_text
-from harness.core.types import Method
+from harness.core.types import METHOD_ID, Method, MethodId
 from harness.registry import load_registry
 from harness.transforms.pooling import MEAN
 
@@ -152,3 +154,8 @@ def test_the_page_on_identity_says_which_files_compute(checkout):
     for name, again in rows:
         moved = digest_with_a_comment(checkout, name) != before
         assert moved == (again == "yes"), name
+
+
+@given(st.from_regex(METHOD_ID, fullmatch=True, alphabet=st.characters(codec="ascii")))
+def test_an_id_is_written_as_it_was_read(text):
+    assert str(MethodId.parse(text)) == text
