@@ -7,11 +7,13 @@ from typing import ClassVar
 import numpy as np
 import pytest
 from fakes import (
+    OTHER,
     TOY,
     Centre,
     FakeConfig,
     FakeEncoder,
     Stretch,
+    Told,
     corpus,
     numbered,
     outcomes_of_run,
@@ -253,13 +255,6 @@ SIXTY = numbered(200, 60)
 FAR = corpus("far", SIXTY)
 
 
-@pytest.fixture
-def small_blocks(monkeypatch):
-    for module in ("embeddings", "fit_corpus"):
-        monkeypatch.setattr(f"harness.evaluation.{module}.SHARD", 4)
-    monkeypatch.setattr("harness.evaluation.fit_corpus.SHARDS_A_BLOCK", 2)
-
-
 def digests_of(folder):
     """The digests of the files of the corpus; no file of a block is left."""
     assert not list(folder.rglob(".*.block"))
@@ -268,10 +263,12 @@ def digests_of(folder):
     }
 
 
-@pytest.mark.usefixtures("small_blocks")
 def test_an_interrupted_pass_goes_on_with_the_block_it_was_in_and_ends_with_the_same_bits(
     tmp_path, monkeypatch
 ):
+    for module in ("embeddings", "fit_corpus"):
+        monkeypatch.setattr(f"harness.evaluation.{module}.SHARD", 4)
+    monkeypatch.setattr("harness.evaluation.fit_corpus.SHARDS_A_BLOCK", 2)
     config, after = NoisyConfig(), 30
     methods = [
         Method(config, pooling, (post,), "far")
@@ -298,24 +295,19 @@ def test_an_interrupted_pass_goes_on_with_the_block_it_was_in_and_ends_with_the_
     assert digests_of(tmp_path / "whole") == digests_of(tmp_path / "cut") != {}
 
 
-@pytest.mark.usefixtures("small_blocks")
-def test_blocks_that_are_made_in_any_order_are_merged_into_one_file(
-    tmp_path, monkeypatch
+def test_two_processes_make_the_blocks_of_every_file_once_and_with_the_same_bits(
+    tmp_path,
 ):
-    """They serve every pooling, and each is made by one worker."""
-
-    def last_first(calls, jobs):
-        for call in reversed(calls):
-            yield call()
-
-    monkeypatch.setattr("harness.evaluation.run.results_of", last_first)
-    config = FakeConfig()
-    methods = [Method(config, pooling, (Stretch(),), "far") for pooling in (MEAN, CLS)]
-    planned = planned_cells(methods, [TOY], seeds=2)
-    alone = outcomes_of_run(tmp_path / "alone", planned, FAR)
-    once = len(config.log)
-    beside = outcomes_of_run(tmp_path / "beside", planned, FAR, jobs=2)
-    assert len(config.log) == 2 * once
+    many = corpus("far", numbered(200, 4 * SHARD + 9))  # two blocks
+    told = Told()
+    methods = [
+        Method(FakeConfig(), MEAN, (Centre(),), "far"),
+        Method(FakeConfig(), CLS, (Stretch(),), "far"),
+    ]
+    planned = planned_cells(methods, [TOY, OTHER], seeds=2)
+    alone = outcomes_of_run(tmp_path / "alone", planned, many)
+    beside = outcomes_of_run(tmp_path / "beside", planned, many, told=told, jobs=2)
+    assert told.steps == sum(count for _, count in told.phases)
     assert digests_of(tmp_path / "beside") == digests_of(tmp_path / "alone") != {}
     for cell, outcome in alone.items():
         assert outcome.record.scores == beside[cell].record.scores

@@ -5,16 +5,7 @@ import signal
 from functools import partial
 
 import pytest
-from fakes import (
-    OTHER,
-    TOY,
-    BrokenConfig,
-    Told,
-    corpus,
-    method,
-    numbered,
-    outcomes_of_run,
-)
+from fakes import OTHER, TOY, BrokenConfig, Told, method, outcomes_of_run
 from refusals import refused
 
 from harness.core.errors import HarnessError, UsageError
@@ -88,22 +79,6 @@ def test_cells_that_share_a_pooling_are_one_unit_and_seeds_stand_apart():
         ("first-last", 1),
         ("mean", 0),
     ]
-
-
-def test_fits_on_a_corpus_are_measured_beside_each_other_after_one_pass(tmp_path):
-    stream, told = corpus("stream", numbered(100, 60)), Told()
-    fits = [
-        method("mean", "centre", on="stream"),
-        method("first-last", "stretch", on="stream"),
-    ]
-    planned = planned_cells(fits, [TOY, OTHER], seeds=2)
-    assert len(units(planned)) == 3
-    wanted = outcomes_of_run(tmp_path / "alone", planned, stream)
-    beside = outcomes_of_run(tmp_path / "beside", planned, stream, told=told, jobs=2)
-    assert scores(beside) == scores(wanted)
-    assert told.steps == sum(count for _, count in told.phases)
-    for folder in ("moments", "rows"):
-        [_] = (tmp_path / "beside" / "cache" / folder).rglob("stream*")
 
 
 def test_what_cannot_be_encoded_is_told_by_its_cells(tmp_path):

@@ -150,11 +150,6 @@ METRICS = {  # the functions `score` and `compare` of a metric
         cosines,
         "metric vandal, score: wanted a finite number as score, or None",
     ),
-    "scores below its main score": (
-        score_of({"all": 3.0}),
-        cosines,
-        "wanted its main score score, found score; name it by main_score",
-    ),
 }
 
 
