@@ -35,7 +35,7 @@ from harness.core.types import Method, Record, Task, score_at
 from harness.data.places import Places
 from harness.encoders.kernels.loading import opening
 from harness.encoders.module_writer import dense, pooling_modules
-from harness.encoders.modules import transformer_folder
+from harness.encoders.modules import pools_decoder, transformer_folder
 from harness.encoders.native import NativeConfig
 from harness.encoders.transformer import TransformerConfig, TransformerEncoder
 from harness.encoders.weights import read_tensors
@@ -51,9 +51,7 @@ CARD_TEMPLATE = Path(__file__).with_suffix(".md")
 REPORTED_SCORE = ("spearman", "all")
 FRACTION_DECIMALS = 6  # in which two runs of a model agree
 LICENCES_OF_HUB = ("apache-2.0", "mit", "bsd-3-clause")  # named there as they are here
-SCORES_HEAD = """| task | metric x100 | this model | all seeds | protocol |
-|:--|:--|--:|--:|:--|
-"""
+SCORES_HEAD = "| task | metric x100 | this model | protocol |\n|:--|:--|--:|:--|\n"
 DIGEST_DIGITS_ON_CARD = 12
 EVAL_RESULTS_FILE = "sentence-embedding-harness.yaml"
 HARNESS_URL = "https://pypi.org/project/sentence-embedding-harness/"
@@ -140,11 +138,10 @@ def _modules(
     Raises UsageError for a pooling or an encoder that the library has no modules for.
     """
     own_model = encoder.plain_kernel.model
-    kind = own_model.config.model_type
-    if own_model.config.is_encoder_decoder and not kind.endswith("t5"):
+    if pools_decoder(own_model.config.to_dict()):
         raise UsageError(
-            f"{encoder.name}: wanted an encoder, found a {kind}, whose decoder's states "
-            "sentence-transformers would pool; it is not exported"
+            f"{encoder.name}: wanted an encoder, found a {own_model.config.model_type}, whose "
+            "decoder's states sentence-transformers would pool; it is not exported"
         )
     if not isinstance(pooling, Mean | Cls | Pooler):
         raise UsageError(
@@ -153,21 +150,13 @@ def _modules(
     pooling(encoder.sample)  # raises an error if the encoder lacks what it needs
     pooler = None
     if isinstance(pooling, Pooler):
-        layers = [
-            module
-            for module in own_model.pooler.modules()
-            if isinstance(module, nn.Linear)
-        ]
-        if len(layers) != 1:
-            raise UsageError(
-                f"{encoder.name}: wanted a pooler of one linear layer, found {len(layers)}"
-            )
-        [pooler] = layers
+        layers = own_model.pooler.modules()
+        [pooler] = (layer for layer in layers if isinstance(layer, nn.Linear))
     over_layers = isinstance(pooling, Mean) and pooling.layers != (-1,)
     transformer = Transformer(
         str(checkpoint),
         model_kwargs={"dtype": torch.float32},
-        config_kwargs={"output_hidden_states": True} if over_layers else {},
+        config_kwargs={"output_hidden_states": over_layers},
     )
     modules = pooling_modules(
         pooling,
@@ -230,10 +219,10 @@ def write_card(
     """
     method, encoder = planned.method, planned.encoder
     records = records_of(planned, fitted, tasks, results)
-    score_rows = [_score_row(record, tasks[record.task], results) for record in records]
     scores = "No record holds a score of these weights."
-    if score_rows:
-        scores = SCORES_HEAD + "\n".join(score_rows)
+    if records:
+        rows = [_score_row(record, tasks[record.task]) for record in records]
+        scores = SCORES_HEAD + "\n".join(rows)
     fit_in_words = "Nothing is fitted after the encoder."
     if method.post:
         fit_in_words = (
@@ -294,19 +283,16 @@ def records_of(
     return records
 
 
-def _score_row(record: Record, task: Task, results: Results) -> str:
+def _score_row(record: Record, task: Task) -> str:
     """The main score of a record as a row of the card, with its protocol."""
     metric = metric_of(task)
     path = metric.main_score
     metric_in_words = metric.words.get(path[0], path[0]).format(metric.compared)
     splits = "+".join(task.scored)
-    protocol = (
-        f"{record.pairs:,} scored ({splits}, {_text_form(task)}), {metric_in_words}"
+    return (
+        f"| {task.name} | {'.'.join(path)} | {score_at(record.scores, path):.2f} "
+        f"| {record.pairs:,} scored ({splits}, {_text_form(task)}), {metric_in_words} |"
     )
-    score = f"{score_at(record.scores, path):.2f}"
-    all_seeds = results.value(record.method, task.name, *path)
-    cells = (task.name, ".".join(path), score, str(all_seeds), protocol)
-    return f"| {' | '.join(cells)} |"
 
 
 def _text_form(task: Task) -> str:
