@@ -29,9 +29,7 @@ from harness.core.pairs import Pairs
 from harness.core.progress import progress_on
 from harness.data.places import Places
 from harness.encoders.modules import transformer_folder
-from harness.encoders.native import bypass_note
 from harness.encoders.trained import FamilyConfig
-from harness.encoders.transformer import TransformerConfig
 from harness.registry import load_registry, look_up
 from harness.resolve import Resolver
 from harness.training.datasets import (
@@ -110,22 +108,8 @@ def open_training(
 
 
 def run_training(recipe: Simcse | Sbert, out: Path, places: Places) -> None:
-    """Train, write the checkpoint, and print its steps and best score.
-
-    Modules of the folder to start from that are not trained, such as its own pooling, are
-    noted.
-    """
+    """Train, write the checkpoint, and print its steps and best score."""
     opt.usable_device(recipe.device)
-    start = Path(recipe.start)
-    if start.is_dir():
-        config = TransformerConfig(name=start.resolve().name, repo="")
-        pooling = recipe.pooling
-        remedy = (
-            f"`{pooling}` of the transformer alone is trained; --pooling takes another"
-        )
-        note = bypass_note(config, start, [pooling], remedy)
-        if note:
-            opt.note(f"Note: {note}")
     make_folder(out.absolute().parent, "--out", to_write=True)
     training, digests, dev = open_training(recipe, places)
     from harness.training.finetune import finetune

@@ -12,8 +12,15 @@ from typing import Any, ClassVar, TypeVar
 
 from harness.core.digests import NOT_IN_IDENTITY
 from harness.core.errors import UsageError
-from harness.core.hardware import FLOAT32, Hardware
-from harness.core.interfaces import Encoding
+from harness.core.hardware import FLOAT32, Hardware, in_precision
+from harness.core.interfaces import (
+    Encoding,
+    Hub,
+    LocalFiles,
+    Packaged,
+    Source,
+    VectorFile,
+)
 
 # A sentence that shows how a tokenizer treats case, accents, a clitic, digits, currency,
 # a dash, scripts, an emoji, and a rare word that it splits.
@@ -68,12 +75,42 @@ class BaseConfig:
         return replace(self, **changes)
 
     def on(self: Base, hardware: Hardware) -> Base:
-        """This encoder, on the processor and in float32 whatever the device."""
+        """This encoder in a precision, which its name shows unless it is float32.
+
+        One that has no hardware to set runs on the processor, whatever the device.
+        """
+        if hasattr(self, "hardware"):
+            name = in_precision(self.name, hardware.dtype)
+            changes: dict[str, Any] = {"name": name, "hardware": hardware}
+            return replace(self, **changes)
         if hardware.dtype != FLOAT32:
             raise UsageError(
                 f"{self.name}: this encoder runs in float32 alone, not in {hardware.dtype}"
             )
         return self
+
+    @property
+    def source(self) -> Source:
+        """Where its files come from, by the settings that it has.
+
+        They come from a repository on the hub, or else from a package, a file in the data
+        folder, or the user.
+        """
+        settings: dict[str, Any] = vars(self)
+        digest = settings.get("weights_sha256")
+        package, file = settings.get("package"), settings.get("file")
+        if settings.get("repo"):
+            return Hub(
+                repo=settings["repo"],
+                revision=settings["revision"],
+                sha256=digest,
+                package=package,
+                asset=settings.get("asset"),
+                download_size=settings.get("download_size"),
+            )
+        if package:
+            return Packaged(package, file, digest)
+        return VectorFile(file, digest) if file else LocalFiles(digest)
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,14 +10,14 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from harness.core.arrays import Float32
 from harness.core.digests import NOT_IN_IDENTITY, digest_of
 from harness.core.errors import ScoreError
-from harness.core.interfaces import Identity, LocalFiles, Source, native_encoding
+from harness.core.interfaces import Identity, native_encoding
 from harness.encoders.config import GOLDEN_SENTENCE, BaseConfig, FunctionEncoder
 
 Function = Callable[[list[str]], Any]
@@ -66,8 +66,6 @@ class FunctionConfig(BaseConfig):
     """
 
     function: Function = field(repr=False, metadata=NOT_IN_IDENTITY)
-
-    source: ClassVar[Source] = LocalFiles()
 
     def identify(self, path: Path | None = None) -> Identity:  # noqa: ARG002 - it has no files
         """The key: of the name and of the vectors of a few probes.

@@ -149,12 +149,7 @@ class NativeConfig:
         return self.of
 
 
-def bypass_note(
-    config: EncoderConfig,
-    path: Path,
-    poolings: Iterable[str],
-    remedy: str | None = None,
-) -> str:
+def bypass_note(config: EncoderConfig, path: Path, poolings: Iterable[str]) -> str:
     """A note on poolings that bypass the modules in an encoder's folder; empty for none.
 
     A pooling whose vectors differ from the modules' in length alone bypasses none.
@@ -163,7 +158,6 @@ def bypass_note(
         config: The encoder.
         path: Its folder.
         poolings: The names of poolings.
-        remedy: The end of the note; None recommends `native`.
     """
     if isinstance(config, NativeConfig) or not (path / MODULES_FILE).is_file():
         return ""
@@ -174,7 +168,7 @@ def bypass_note(
         equal_pooling = modules.equal_pooling
     except HarnessError:
         steps = ["not all of which are read here"]
-        remedy = remedy or "`native` says which"
+        remedy = "`native` says which"
     else:
         steps = list(modules.kinds[1:])
         if modules.lower_cases:
@@ -183,7 +177,7 @@ def bypass_note(
             steps.append(f"the prompt {prompt!r}")
         if modules.dimensions:
             steps.append(f"the first {modules.dimensions} dimensions")
-        remedy = remedy or f"use `{config.name}.native`"
+        remedy = f"use `{config.name}.native`"
     bypassing_poolings = sorted(set(poolings) - {equal_pooling})
     if not bypassing_poolings:
         return ""

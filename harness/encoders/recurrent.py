@@ -28,7 +28,7 @@ import numpy as np
 from harness.core.arrays import Float32
 from harness.core.digests import digest_of, identity_text, sha256_of
 from harness.core.errors import AssetMissing, DataError
-from harness.core.interfaces import Encoding, Identity, LocalFiles, Source, VectorFile
+from harness.core.interfaces import Encoding, Identity, Source, VectorFile
 from harness.encoders.checkpoint import library_errors, read_settings, require_weights
 from harness.encoders.config import BaseConfig, FunctionEncoder
 from harness.encoders.kernels.choose import batches
@@ -96,13 +96,6 @@ class ElmoConfig(BaseConfig):
     file: str | None = None
     tokeniser: Tokeniser = PENN_TOKENISER
     weights_sha256: str | None = None
-
-    @property
-    def source(self) -> Source:
-        """The folder in the data folder, or files of the user."""
-        if self.file:
-            return VectorFile(self.file, self.weights_sha256)
-        return LocalFiles(self.weights_sha256)
 
     def identify(self, path: Path) -> Identity:
         """The key and digests of a folder."""

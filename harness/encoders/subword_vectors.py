@@ -15,7 +15,7 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 
 from harness.core.digests import NOT_IN_IDENTITY, digest_of
-from harness.core.interfaces import Encoding, Hub, Identity, LocalFiles, Source
+from harness.core.interfaces import Encoding, Identity
 from harness.encoders.checkpoint import (
     CONFIG_FILE,
     SAFETENSORS,
@@ -77,18 +77,6 @@ class SubwordConfig(BaseConfig):
     download_size: int | None = field(
         default=None, repr=False, metadata=NOT_IN_IDENTITY
     )
-
-    @property
-    def source(self) -> Source:
-        """The hub repository that its files come from."""
-        if self.repo:
-            return Hub(
-                repo=self.repo,
-                revision=self.revision,
-                sha256=self.weights_sha256,
-                download_size=self.download_size,
-            )
-        return LocalFiles(self.weights_sha256)
 
     def identify(self, path: Path) -> Identity:
         """The key and digests of a folder."""

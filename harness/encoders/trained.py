@@ -14,7 +14,7 @@ from typing import NoReturn
 
 from harness.core.digests import NOT_IN_IDENTITY, digest_of, identity_text
 from harness.core.errors import DataError, UsageError
-from harness.core.hardware import Hardware, base_name, in_precision
+from harness.core.hardware import Hardware, base_name
 from harness.core.interfaces import Identity, Trained
 from harness.encoders.checkpoint import TRAINING_FILE, read_settings
 from harness.encoders.config import BaseConfig
@@ -74,11 +74,6 @@ class FamilyConfig(BaseConfig):
             folder=f"{family}-{digest_of(facts)[:12]}",
             on_the_spot=self.on_the_spot,
         )
-
-    def on(self, hardware: Hardware) -> FamilyConfig:
-        """This family in a precision, which its name shows unless it is float32."""
-        name = in_precision(self.name, hardware.dtype)
-        return replace(self, name=name, hardware=hardware)
 
     def member(self, seed: int) -> Member:  # type: ignore[override]
         """The encoder that the recipe makes with a seed."""

@@ -18,15 +18,8 @@ import numpy as np
 
 from harness.core.digests import NOT_IN_IDENTITY, digest_of
 from harness.core.errors import DataError, ScoreError, UsageError
-from harness.core.hardware import FLOAT32, Hardware, in_precision, precision_of
-from harness.core.interfaces import (
-    Encoding,
-    Hub,
-    Identity,
-    LocalFiles,
-    Packaged,
-    Source,
-)
+from harness.core.hardware import FLOAT32, Hardware, precision_of
+from harness.core.interfaces import Encoding, Identity
 from harness.encoders.checkpoint import folder_digests, maximum_length
 from harness.encoders.config import GOLDEN_SENTENCE, BaseConfig
 from harness.encoders.kernels.choose import (
@@ -120,27 +113,6 @@ class TransformerConfig(BaseConfig):
             raise UsageError(
                 f"{self.name}: wanted {dtype} in its name; `on` puts it there"
             )
-
-    @property
-    def source(self) -> Source:
-        """The hub repository, or the package alone, that its files come from."""
-        if self.repo:
-            return Hub(
-                repo=self.repo,
-                revision=self.revision,
-                sha256=self.weights_sha256,
-                package=self.package,
-                asset=self.asset,
-                download_size=self.download_size,
-            )
-        if self.package:
-            return Packaged(self.package, sha256=self.weights_sha256)
-        return LocalFiles(self.weights_sha256)
-
-    def on(self, hardware: Hardware) -> TransformerConfig:
-        """This encoder in a precision, which its name shows unless it is float32."""
-        name = in_precision(self.name, hardware.dtype)
-        return replace(self, name=name, hardware=hardware)
 
     def identify(self, path: Path) -> Identity:
         """The key and digests of a checkpoint folder, without torch.

@@ -23,10 +23,7 @@ from harness.core.errors import AssetMissing, DataError, UsageError
 from harness.core.files import require_no_pointer
 from harness.core.interfaces import (
     Encoding,
-    Hub,
     Identity,
-    LocalFiles,
-    Packaged,
     PostProcessor,
     Source,
     VectorFile,
@@ -79,22 +76,6 @@ class StaticConfig(BaseConfig):
     revision: str | None = None
     weights_sha256: str | None = None
     package: str | None = field(default=None, repr=False, metadata=NOT_IN_IDENTITY)
-
-    @property
-    def source(self) -> Source:
-        """The package, hub repository or data folder that the file comes from."""
-        if self.repo:
-            return Hub(
-                repo=self.repo,
-                revision=self.revision,
-                sha256=self.weights_sha256,
-                package=self.package,
-            )
-        if self.package:
-            return Packaged(self.package, self.file, self.weights_sha256)
-        if self.file:
-            return VectorFile(self.file, self.weights_sha256)
-        return LocalFiles(self.weights_sha256)
 
     def identify(self, path: Path) -> Identity:
         """The key and digests; `path` is the vector file, or the folder that holds it."""

@@ -1,13 +1,9 @@
 """The settings of a training are the options of its command, or the defaults of its class."""
 
-import shutil
-
 import pytest
 from typer.testing import CliRunner
 
 from harness.cli import app
-from harness.data.places import packaged
-from harness.registry import load_registry
 from harness.training import finetune
 from harness.training.loop import Curve
 
@@ -32,13 +28,3 @@ def test_an_option_replaces_the_default_of_the_class(
     assert CliRunner().invoke(app, f"{COMMAND} {options}".split()).exit_code == 0
     [task] = made
     assert (task.batches.size, task.recipe.dtype) == (batch, precision)
-
-
-def test_what_a_training_bypasses_in_a_folder_is_noted(monkeypatch, tmp_path):
-    monkeypatch.setattr(finetune, "finetune", lambda *_, **__: Curve([], []))
-    bert_mini = load_registry().encoders["bert-mini"]
-    folder = shutil.copytree(packaged(bert_mini), tmp_path / "mine")
-    command = COMMAND.replace("bert-mini", str(folder))
-    assert CliRunner().invoke(app, f"{command} --pooling mean".split()).stderr == ""
-    noted = " ".join(CliRunner().invoke(app, command.split()).stderr.split())
-    assert all(name in noted for name in ("`cls`", "mine (Pooling)", "--pooling"))
