@@ -22,7 +22,6 @@ import gzip
 import zlib
 from array import array
 from collections.abc import Sequence
-from io import BufferedIOBase
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -39,12 +38,15 @@ from harness.core.files import write_atomically
 # The words of a table in file order, repetitions included, and a row of numbers for each.
 WordTable = tuple[Sequence[str], Float32[np.ndarray, "V D"]]
 
-# What NumPy and safetensors raise for arrays that they cannot or must not load.
-UNREADABLE_ARRAYS = (
+# What gzip, NumPy and safetensors raise for what they cannot or must not load, and
+# decoding for what is not UTF-8.
+UNREADABLE = (
     OSError,
+    EOFError,
     ValueError,
     KeyError,
     TypeError,
+    zlib.error,
     BadZipFile,
     SafetensorError,
 )
@@ -57,10 +59,25 @@ def read_vectors(path: Path) -> WordTable:
     Raises DataError for a file that is damaged, is written in another way, or holds
     numbers that are not finite.
     """
+    wanted = "words in UTF-8, in gzip where the file's name ends in .gz"
     if path.suffix in ARRAY_SUFFIXES:
-        words, vectors = _read_arrays(path)
-    else:
-        words, vectors = _read_stream(path)
+        wanted = (
+            "arrays `words` of text and `vectors` of real numbers and nothing pickled"
+        )
+    try:
+        if path.suffix in ARRAY_SUFFIXES:
+            words, vectors = _read_arrays(path)
+        else:
+            is_word2vec = path.name.removesuffix(".gz").endswith(".bin")
+            read = _read_word2vec if is_word2vec else _read_text
+            open_file: Any = gzip.open if path.suffix == ".gz" else open
+            with open_file(path, "rb") as file:
+                words, vectors = read(path, file)
+    except UNREADABLE as error:
+        raise DataError(
+            f"{path}: wanted {wanted}, found {type(error).__name__}: {error}; fetch it again, or "
+            "save it in this form, which its suffix names"
+        ) from error
     if vectors.ndim != 2 or len(words) != len(vectors) or not vectors.size:
         raise DataError(
             f"{path}: wanted a vector a word, found {len(words)} words and vectors of shape "
@@ -92,60 +109,25 @@ def write_vectors(
     write_atomically(path, save(tensors))
 
 
-# Arrays
-
-
 def _read_arrays(path: Path) -> WordTable:
     """The table of an .npz or .safetensors file."""
     words: Sequence[str]
-    try:
-        if path.suffix == ".npz":
-            with np.load(path, allow_pickle=False) as arrays:
-                array_of_words = arrays["words"]
-                if array_of_words.dtype.kind == "S":  # bytes in UTF-8
-                    array_of_words = np.char.decode(array_of_words, "utf-8")
-                words = array_of_words.astype(np.str_).ravel().tolist()
-                vectors = arrays["vectors"]
-        else:
-            tensors = load_file(path)
-            words = tensors["words"].tobytes().decode().split("\n")
-            vectors = tensors["vectors"]
-        # Complex numbers would lose half of themselves in float32.
-        if vectors.dtype.kind not in "fiu":
-            raise TypeError(f"vectors of {vectors.dtype}")
-    except UNREADABLE_ARRAYS as error:
-        raise DataError(
-            f"{path}: wanted arrays `words` of text and `vectors` of real numbers and nothing "
-            f"pickled, found {type(error).__name__}: {error}; save it again, or name the folder "
-            "of a model"
-        ) from error
+    if path.suffix == ".npz":
+        with np.load(path, allow_pickle=False) as arrays:
+            words = arrays["words"].astype(np.str_).ravel().tolist()
+            vectors = arrays["vectors"]
+    else:
+        tensors = load_file(path)
+        words = tensors["words"].tobytes().decode().split("\n")
+        vectors = tensors["vectors"]
+    # Complex numbers would lose half of themselves in float32.
+    if vectors.dtype.kind not in "fiu":
+        raise TypeError(f"vectors of {vectors.dtype}")
     with np.errstate(over="ignore"):  # infinity is refused by `read_vectors`
         return words, vectors.astype(np.float32, copy=False)
 
 
-# Text
-
-
-def _read_stream(path: Path) -> WordTable:
-    """The table of a file of text, or of word2vec's, which may be compressed."""
-    is_word2vec = path.name.removesuffix(".gz").endswith(".bin")
-    read = _read_word2vec if is_word2vec else _read_text
-    try:
-        open_file: Any = gzip.open if path.suffix == ".gz" else open
-        with open_file(path, "rb") as file:
-            return read(path, file)
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise DataError(
-            f"{path}: wanted gzip, found {error}; fetch it again"
-        ) from error
-    except UnicodeDecodeError as error:
-        raise DataError(
-            f"{path}: wanted words in UTF-8, found {error.object[:60]!r}; save it as UTF-8, or "
-            "binary vectors under their own suffix"
-        ) from error
-
-
-def _read_text(path: Path, file: BufferedIOBase) -> WordTable:
+def _read_text(path: Path, file: Any) -> WordTable:
     """The table of lines of bytes: nothing but a line feed ends a line."""
     first_line = file.readline().removeprefix(codecs.BOM_UTF8)
     header = _header(first_line)
@@ -205,7 +187,7 @@ def _numbers(fields: Sequence[bytes]) -> list[float] | None:
 MOST_DIMENSIONS = 1_000_000
 
 
-def _read_word2vec(path: Path, file: BufferedIOBase) -> WordTable:
+def _read_word2vec(path: Path, file: Any) -> WordTable:
     """The table of a header, then a word, a blank and float32 numbers for each vector.
 
     Some programs write a line feed before each further word, which is no part of it. A
