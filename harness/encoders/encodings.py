@@ -152,23 +152,30 @@ class EncoderCache:
 
     def cost(self, texts: Sequence[str]) -> EncodingCost:
         """The cost of encoding these distinct texts: their share of the cost of each shard."""
+        locations = self._locations_of(texts)
         seconds = 0.0
         distinct_facts = set()  # as JSON
         versions: dict[str, set[str]] = {}
-        shard_of_text = self._locations_of(texts)[:, 0]
-        for index, count in Counter(shard_of_text.tolist()).items():
+        counts_tokens = True
+        for index, count in Counter(locations[:, 0].tolist()).items():
             shard = self.shards[index]
             shard_rows = shard.tensors[KEYS_TENSOR]["shape"][0]
             seconds += count * (float(shard.metadata["seconds"]) / shard_rows)
             distinct_facts.add(shard.metadata.get("how", ""))
             for library, version in parse_json(shard.metadata["versions"]).items():
                 versions.setdefault(library, set()).add(str(version))
+            counts_tokens = counts_tokens and COUNTS_TENSOR in shard.tensors
+        coverage = None
+        if counts_tokens:
+            counts = self._gather(COUNTS_TENSOR, locations)
+            tokens, with_vector = counts.sum(axis=0, dtype=np.float64)
+            coverage = float(with_vector / tokens) if tokens else None
         return EncodingCost(
-            sentences=len(shard_of_text),
+            sentences=len(locations),
             seconds=seconds,
             encoder_facts=tuple(map(parse_json, sorted(distinct_facts - {""}))),
             versions={name: sorted(numbers) for name, numbers in versions.items()},
-            coverage=self.coverage(texts),
+            coverage=coverage,
         )
 
     @property
@@ -185,15 +192,13 @@ class EncoderCache:
         """The number of the last layer; the cache must hold something."""
         return int(self.shards[0].metadata["depth"])
 
-    def read(
-        self, texts: Sequence[str], layers: Sequence[int] | None = None
-    ) -> Encoding:
+    def read(self, texts: Sequence[str], layers: Sequence[int]) -> Encoding:
         """The encodings of cached texts, in the order of the texts.
 
         Args:
             texts: One text or more.
-            layers: The layers whose means are read. Without any, the vectors of
-                sentences are read; None reads all that there is.
+            layers: The layers whose means are read; without any, the vectors of sentences
+                are.
 
         Raises:
             HarnessError: A shard is damaged, which is then set aside.
@@ -201,41 +206,23 @@ class EncoderCache:
         """
         locations = self._locations_of(texts)
         tensors = self.shards[locations[0, 0]].tensors  # those of all shards
-        own_layers = sorted(
-            int(name.removeprefix(MEAN_PREFIX))
-            for name in tensors
-            if name.startswith(MEAN_PREFIX)
-        )
         vectors = {}
-        if not layers:
+        if layers:
+            names = [f"{MEAN_PREFIX}{layer}" for layer in layers]
+            if not set(names) <= set(tensors):
+                raise UsageError(
+                    f"wanted the layers {tuple(layers)} of an encoder, found vectors of its own "
+                    "alone; it has only the pooling native"
+                )
+            means = [self._gather(name, locations) for name in names]
+            mean = np.stack(means, axis=1)
+        else:
             for name in SENTENCE_VECTORS:
                 if name in tensors:
                     vectors[name] = self._gather(name, locations)
-        if layers is None:
-            layers = own_layers
-        if not set(layers) <= set(own_layers):
-            raise UsageError(
-                f"wanted the layers {tuple(layers)} of an encoder, found vectors of its own alone; "
-                "it has only the pooling native"
-            )
-        width = max((array.shape[1] for array in vectors.values()), default=0)
-        mean = np.empty((len(texts), 0, width), np.float32)
-        if layers:
-            means = [
-                self._gather(f"{MEAN_PREFIX}{layer}", locations) for layer in layers
-            ]
-            mean = np.stack(means, axis=1)
+            width = max((array.shape[1] for array in vectors.values()), default=0)
+            mean = np.empty((len(texts), 0, width), np.float32)
         return Encoding(layers=tuple(layers), depth=self.depth, mean=mean, **vectors)
-
-    def coverage(self, texts: Iterable[str]) -> float | None:
-        """The share of cached texts' tokens that have a vector; None where none are counted."""
-        locations = self._locations_of(texts)
-        for index in np.unique(locations[:, 0]):
-            if COUNTS_TENSOR not in self.shards[index].tensors:
-                return None
-        counts = self._gather(COUNTS_TENSOR, locations)
-        tokens, with_vector = counts.sum(axis=0, dtype=np.float64)
-        return float(with_vector / tokens) if tokens else None
 
     def _locations_of(self, texts: Iterable[str]) -> Int[np.ndarray, "N 2"]:
         """The shard and row of each text."""

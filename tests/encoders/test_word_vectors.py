@@ -229,10 +229,10 @@ def test_a_mean_is_over_the_known_words_with_repetitions_and_tokens_are_counted(
     assert encoding.tokens.tolist() == [[3, 2], [2, 0], [3, 3], [0, 0]]
     cache = EncoderCache.open(tmp_path, "0" * 64)
     cache.add(texts, encoding, 1.0)
-    assert EncoderCache.open(tmp_path, "0" * 64).coverage(texts) == 5 / 8
-    assert cache.coverage(texts[1:2]) == 0
+    assert EncoderCache.open(tmp_path, "0" * 64).cost(texts).coverage == 5 / 8
+    assert cache.cost(texts[1:2]).coverage == 0
     cache.add(["old"], replace(made.encode(["old"]), tokens=None), 1.0)
-    assert cache.coverage([*texts, "old"]) is None
+    assert cache.cost([*texts, "old"]).coverage is None
 
 
 # Identity
