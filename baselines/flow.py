@@ -78,27 +78,30 @@ class Flow:
 
     def build(self, size: int, rng: np.random.Generator) -> LatentModel:
         """The unfitted model of vectors of this size."""
-        from harness.transforms.flows import Architecture
+        from harness.transforms.flows import build_flow
 
-        architecture = Architecture(
+        return build_flow(
+            size,
+            rng,
             levels=self.levels,
             depth=self.depth,
             width=WIDTH,
             step=self.step,
             first=self.first,
         )
-        return architecture.build(size, rng)
 
     def fit(self, x: Any, rng: np.random.Generator, share: float = 1.0) -> FittedFlow:
         """Fit on rows (n, D), in any order, which are `share` of the corpus."""
-        from harness.transforms.flows import FitSettings, fit_flow
+        from harness.transforms.flows import fit_flow
 
-        settings = FitSettings(
+        return fit_flow(
+            x,
+            self.build,
+            rng,
             epochs=self.epochs / share,
             learning_rate=self.learning_rate,
             start=self.start,
         )
-        return fit_flow(x, self.build, settings, rng)
 
 
 AS_RELEASED: dict[str, Any] = {"start": "glorot", "dropout": True}

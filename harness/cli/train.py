@@ -71,10 +71,9 @@ def open_training(
     if not folder.is_dir():
         encoder = look_up("encoder", recipe.start, registry.encoders)
         folder = places.encoder(encoder)
-    dev: Pairs | None = None
+    dev_task = None
     if recipe.dev != "none":
         dev_task = look_up("task", recipe.dev, registry.tasks)
-        dev = dev_task.pairs(places.require_data(dev_task.asset))
     targets: Any = ()
     match recipe:
         case SimcseUnsup():
@@ -94,6 +93,9 @@ def open_training(
             columns, targets, digests = open_scored_pairs(task, places)
     if isinstance(recipe, SimcseSup) and recipe.sample is not None:
         columns = sample(columns, recipe.sample, recipe.seed)
+    dev: Pairs | None = None
+    if dev_task is not None:
+        dev = dev_task.pairs(places.require_data(dev_task.asset))
 
     import torch
 

@@ -6,11 +6,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from harness.core.files import write_json
 from harness.core.interfaces import Pooling
 from harness.encoders.checkpoint import (
     CONFIG_FILE,
@@ -28,7 +28,7 @@ def write_modules(folder: Path, max_length: int, modules: Iterable[Any]) -> None
     `max_length` is the length that texts are cut to, in tokens.
     """
     settings = {"max_seq_length": max_length, "do_lower_case": False}
-    write_settings(sentence_settings_file(folder), settings)
+    write_json(sentence_settings_file(folder), settings)
     subfolders = {"": TRANSFORMER}  # the kind of module that is in each
     for number, module in enumerate(modules, start=1):
         kind = type(module).__name__
@@ -44,7 +44,7 @@ def write_modules(folder: Path, max_length: int, modules: Iterable[Any]) -> None
         class_name = f"{LIBRARY}models.{kind}"
         entry = {"idx": number, "name": str(number), "path": subfolder}
         entries.append({**entry, "type": class_name})
-    write_settings(folder / MODULES_FILE, entries)
+    write_json(folder / MODULES_FILE, entries)
 
 
 def pooling_modules(
@@ -103,15 +103,9 @@ def dense(weight: Any, bias: Any, activation: Any) -> Any:
     )
 
 
-def write_settings(file: Path, content: Any) -> None:
-    """Write a file of settings."""
-    text = json.dumps(content, indent=1, ensure_ascii=False)
-    file.write_text(text + "\n", encoding="utf-8")
-
-
 def edit_json(file: Path, **changes: Any) -> None:
     """Change settings in a file; `torch_dtype`, the old name of `dtype`, is removed."""
     settings = read_settings(file)
     settings.pop("torch_dtype", None)
     settings.update(changes)
-    write_settings(file, settings)
+    write_json(file, settings)

@@ -235,21 +235,17 @@ class TransformerEncoder:
 
     def with_dropout(self, seed: int) -> TransformerEncoder:
         """This encoder with its dropout on; its masks are drawn from the seed, call after call."""
-        from harness.encoders.kernels.padded import dropout_pass
-
         return replace(
             self,
-            kernel=dropout_pass(self.name, self.plain_kernel, seed),
+            kernel=self.plain_kernel.with_dropout(self.name, seed),
             choice=replace(PLAIN, tokens=DROPOUT_TOKENS),
         )
 
     def with_padding_in_mean(self, width: int) -> TransformerEncoder:
         """This encoder with texts padded to `width` tokens, and means over the padding."""
-        from harness.encoders.kernels.padded import padding_pass
-
         return replace(
             self,
-            kernel=padding_pass(self.plain_kernel, width),
+            kernel=self.plain_kernel.over_padding(width),
             sample=replace(self.sample, cls=None, pooler=None),
             choice=replace(PLAIN, tokens=TOKENS_BEFORE_PADDING),
         )

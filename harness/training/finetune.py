@@ -18,17 +18,13 @@ from transformers.utils import logging as transformers_logging
 
 from harness.core.environment import environment
 from harness.core.errors import UsageError
+from harness.core.files import write_json
 from harness.core.metrics import cosine
 from harness.core.metrics.correlation import spearman
 from harness.core.pairs import Pairs
 from harness.core.types import Progress
 from harness.encoders.checkpoint import TRAINING_FILE, tokenizer_files
-from harness.encoders.module_writer import (
-    edit_json,
-    pooling_modules,
-    write_modules,
-    write_settings,
-)
+from harness.encoders.module_writer import edit_json, pooling_modules, write_modules
 from harness.training import loop
 from harness.training.encoder import SentenceEncoder
 from harness.training.objectives import EncoderTraining
@@ -134,7 +130,7 @@ def write_checkpoint(
             pooler=model.pooler.dense if encoder.head_use == "keep" else None,
         )
         write_modules(new, encoder.reader.max_length, modules)
-        write_settings(new / TRAINING_FILE, training)
+        write_json(new / TRAINING_FILE, training)
         # The description comes last: a folder without it is no checkpoint yet.
         files = sorted(new.iterdir(), key=lambda path: path.name == TRAINING_FILE)
         for file in files:

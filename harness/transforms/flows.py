@@ -39,38 +39,6 @@ LEAST_RANGE = 1e-6
 Start = Literal["data", "glorot"]
 
 
-@dataclass(frozen=True)
-class Architecture:
-    """A multi-scale flow: `levels` of `depth` steps, each of the layers named in `step`.
-
-    `first` names layers that come once, before all steps; `width` is the size of the
-    couplings' hidden layers. Layer names: actnorm, reversal, mixing (an invertible
-    linear map), additive and scaled (couplings), residual (an invertible residual block).
-    """
-
-    levels: int
-    depth: int
-    width: int
-    step: tuple[str, ...]
-    first: tuple[str, ...] = ()
-
-    def build(self, size: int, rng: np.random.Generator) -> layers.Bijection:
-        """An unfitted flow of vectors of this size."""
-        levels = []
-        coordinates = size  # of the level that is built
-        for level_number in range(self.levels):
-            names = self.step * self.depth
-            if level_number == 0:
-                names = self.first + names
-            pieces = []
-            for name in names:
-                make_layer = LAYER_KINDS[name]
-                pieces.append(make_layer(coordinates, self.width, rng))
-            levels.append(layers.Chain(pieces))
-            coordinates -= coordinates // 2
-        return layers.MultiScale(levels)
-
-
 # The functions that make layers, by name. Their arguments are the size of the vectors, the
 # width of hidden layers and a generator.
 LAYER_KINDS: Mapping[
@@ -85,45 +53,71 @@ LAYER_KINDS: Mapping[
 }
 
 
-@dataclass(frozen=True)
-class FitSettings:
-    """How a flow is fitted; betas, epsilon, weight decay and clipping are BERT's own optimiser's.
+def build_flow(
+    size: int,
+    rng: np.random.Generator,
+    *,
+    levels: int,
+    depth: int,
+    width: int,
+    step: tuple[str, ...],
+    first: tuple[str, ...] = (),
+) -> layers.Bijection:
+    """An unfitted multi-scale flow of vectors of a size.
 
-    The released code takes 32 pairs a step and adds the losses of their two sides.
-    Which sentences share a batch makes no difference that 12 seeds show, so `rows` are
-    drawn one by one.
+    Args:
+        size: The size of the vectors.
+        rng: Draws the first weights.
+        levels: The number of levels; half of the coordinates leave after each.
+        depth: The number of steps in a level.
+        width: The size of the hidden layers of couplings.
+        step: The layers of a step: actnorm, reversal, mixing (an invertible linear map),
+            additive and scaled (couplings), residual (an invertible residual block).
+        first: The layers that come once, before all steps.
     """
+    chains = []
+    for level in range(levels):
+        names = step * depth if level else first + step * depth
+        pieces = [LAYER_KINDS[name](size, width, rng) for name in names]
+        chains.append(layers.Chain(pieces))
+        size -= size // 2
+    return layers.MultiScale(chains)
 
-    epochs: float = 1.0
-    learning_rate: float = 1e-3
-    rows: int = 64
-    sides: int = 2
-    weight_decay: float = 0.01
-    betas: tuple[float, float] = (0.9, 0.999)
-    epsilon: float = 1e-6
-    clip: float = 1.0
-    start: Start = "data"
 
-    def batches(
-        self, count: int, rng: np.random.Generator
-    ) -> Int[np.ndarray, "steps rows"]:
-        """Row numbers of each step's batch: shuffled every epoch, an incomplete batch dropped."""
-        size = min(self.rows, count)
-        steps = max(1, int(self.epochs * count / size))
-        epochs = math.ceil(steps * size / count)
-        order = np.concatenate([rng.permutation(count) for _ in range(epochs)])
-        return order[: steps * size].reshape(steps, size)
+# BERT's own optimiser: no bias correction, every weight decays, one clipped norm for all
+# gradients.
+BETAS = (0.9, 0.999)
+EPSILON = 1e-6
+WEIGHT_DECAY = 0.01
+CLIP = 1.0
+
+# The released code takes 32 pairs a step and adds the losses of their two sides. Which
+# sentences share a batch makes no difference that 12 seeds show, so that rows are drawn
+# one by one.
+BATCH_ROWS = 64
+SIDES = 2
+
+
+def batches(
+    count: int, epochs: float, rng: np.random.Generator
+) -> Int[np.ndarray, "steps rows"]:
+    """Row numbers of each step's batch: shuffled every epoch, an incomplete batch dropped."""
+    size = min(BATCH_ROWS, count)
+    steps = max(1, int(epochs * count / size))
+    shuffles = math.ceil(steps * size / count)
+    order = np.concatenate([rng.permutation(count) for _ in range(shuffles)])
+    return order[: steps * size].reshape(steps, size)
 
 
 class AdamW:
-    """BERT's AdamW: no bias correction, every weight decays, one clipped norm for all gradients.
+    """BERT's AdamW over the parameters of a model.
 
     The parameters become views of one vector `values`, so that a step is a handful of
     operations however many parameters there are.
     """
 
-    def __init__(self, model: nn.Module, settings: FitSettings) -> None:
-        self.settings = settings
+    def __init__(self, model: nn.Module, learning_rate: float) -> None:
+        self.learning_rate = learning_rate
         self.parameters = list(model.parameters())
         self.values = parameters_to_vector(self.parameters).detach()
         vector_to_parameters(self.values, self.parameters)
@@ -134,18 +128,17 @@ class AdamW:
     @torch.no_grad()
     def step(self, loss: Float64[Tensor, ""]) -> None:
         """Move the parameters against the gradient of the loss."""
-        settings = self.settings
-        b1, b2 = settings.betas
+        b1, b2 = BETAS
         gradients = torch.autograd.grad(loss, self.parameters)
         gradient = torch.cat([part.reshape(-1) for part in gradients])
         norm = float(gradient.norm())
-        if norm > settings.clip:
-            gradient *= settings.clip / norm
+        if norm > CLIP:
+            gradient *= CLIP / norm
         self.mean.lerp_(gradient, 1 - b1)
         self.square.mul_(b2).addcmul_(gradient, gradient, value=1 - b2)
-        root = self.square.sqrt().add_(settings.epsilon)
-        self.values.mul_(1 - settings.learning_rate * settings.weight_decay)
-        self.values.addcdiv_(self.mean, root, value=-settings.learning_rate)
+        root = self.square.sqrt().add_(EPSILON)
+        self.values.mul_(1 - self.learning_rate * WEIGHT_DECAY)
+        self.values.addcdiv_(self.mean, root, value=-self.learning_rate)
 
 
 @contextmanager
@@ -188,38 +181,50 @@ class FittedFlow:
 def fit_flow(
     x: Float[np.ndarray, "n D"],
     build: Callable[[int, np.random.Generator], layers.LatentModel],
-    settings: FitSettings,
     rng: np.random.Generator,
+    *,
+    epochs: float,
+    learning_rate: float,
+    start: Start,
 ) -> FittedFlow:
     """Fit a flow to rows, which are shuffled.
 
-    `build` makes the unfitted model of vectors of a size, as `Architecture.build` does.
     The rows are shuffled since files are sorted by source, and a fit forgets the rows
-    that it saw first. `x` may be memory-mapped, since no more than a batch is read at a
-    time. Raises ScoreError for rows that are all equal or not finite, and for a loss that
-    is not finite.
+    that it saw first.
+
+    Args:
+        x: The rows; they may be memory-mapped, since no more than a batch is read at a
+            time.
+        build: Makes the unfitted model of vectors of a size.
+        rng: Draws the first weights and the order of the rows.
+        epochs: How often the fit sees each row.
+        learning_rate: The constant learning rate.
+        start: How actnorm starts.
+
+    Raises:
+        ScoreError: Rows are all equal or not finite, or a loss is not finite.
     """
     is_kept = varies(x)
     columns = np.flatnonzero(is_kept)
-    batches = settings.batches(len(x), rng)
+    batches_of_rows = batches(len(x), epochs, rng)
     model = build(len(columns), rng)
-    if settings.start == "data":
-        first_rows = torch.from_numpy(x[batches[0]].take(columns, axis=1)).double()
-        layers.initialise_from_data(model, first_rows)
+    if start == "data":
+        first_rows = x[batches_of_rows[0]].take(columns, axis=1)
+        layers.initialise_from_data(model, torch.from_numpy(first_rows).double())
     else:
         layers.initialise_at_random(model, rng)
-    optimiser = AdamW(model, settings)
-    losses = []
-    for step, batch in enumerate(batches):
+    optimiser = AdamW(model, learning_rate)
+    losses: list[float] = []
+    for batch in batches_of_rows:
         rows = torch.from_numpy(x[batch].take(columns, axis=1)).double()
         loss = model.bits_per_dimension(rows)
-        losses.append(loss.item())
-        if not math.isfinite(losses[-1]):
+        if not math.isfinite(loss.item()):
             raise ScoreError(
-                f"the fit diverged: its loss is {losses[-1]} at step {step} of {len(batches)}; "
-                "take a lower learning rate"
+                f"the fit diverged: its loss is {loss.item()} at step {len(losses)} of "
+                f"{len(batches_of_rows)}; take a lower learning rate"
             )
-        optimiser.step(settings.sides * loss)
+        losses.append(loss.item())
+        optimiser.step(SIDES * loss)
     return FittedFlow(
         is_kept=is_kept, model=model.requires_grad_(False).eval(), losses=tuple(losses)
     )

@@ -8,10 +8,10 @@ from subword_tables import made
 from typer.main import get_command
 
 from harness.cli import app
+from harness.core.files import write_json
 from harness.core.interfaces import Hub
 from harness.data.download import seal, snapshot_of
 from harness.data.places import packaged
-from harness.encoders.module_writer import write_settings
 from harness.registry import load_registry
 
 SMALL = ("-t", "mini-sts", "--limit", "12")
@@ -102,7 +102,7 @@ def test_a_folder_whose_name_makes_no_id_is_told_so(call, bert_mini):
 def test_what_a_pooling_bypasses_in_a_folder_is_noted(call, bert_mini):
     prompts = {"prompts": {"query": "query: "}, "default_prompt_name": "query"}
     settings = bert_mini("mine") / "config_sentence_transformers.json"
-    write_settings(settings, prompts)
+    write_json(settings, prompts)
     answer = call("run -q -m ./mine ./mine.mean", *SMALL)
     assert answer.status == 0
     assert "mine.native" in answer.out

@@ -13,8 +13,9 @@ from tiny_models import rest_slow
 from tolerances import ROUNDING, relative_gap
 
 from harness.core.errors import DataError, UsageError
+from harness.core.files import write_json
 from harness.core.interfaces import Encoder
-from harness.encoders.module_writer import edit_json, write_settings
+from harness.encoders.module_writer import edit_json
 from harness.encoders.modules import default_pooling
 from harness.encoders.native import NativeConfig, PromptedConfig, bypass_note
 from harness.encoders.transformer import TransformerConfig
@@ -112,7 +113,7 @@ def edit_of(file, **settings):
 
 
 def modules(*entries):
-    return lambda folder: write_settings(folder / "modules.json", list(entries))
+    return lambda folder: write_json(folder / "modules.json", list(entries))
 
 
 @pytest.fixture(scope="module")
@@ -232,7 +233,7 @@ def test_the_pooling_of_a_folder_is_read_from_its_files(
     files |= {"modules.json": listed, "1_Pooling/config.json": pooling} if kinds else {}
     for name, content in files.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
-        write_settings(tmp_path / name, content)
+        write_json(tmp_path / name, content)
     assert default_pooling(tmp_path) == wanted
 
 

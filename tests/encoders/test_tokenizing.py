@@ -9,8 +9,9 @@ from tokenizers.trainers import UnigramTrainer, WordPieceTrainer
 from transformers import BertConfig, BertModel
 
 from harness.core.errors import DataError
+from harness.core.files import write_json
 from harness.encoders.kernels.tokenizing import compared_texts
-from harness.encoders.module_writer import edit_json, write_settings
+from harness.encoders.module_writer import edit_json
 from harness.encoders.transformer import TransformerConfig
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of another's library
@@ -61,7 +62,7 @@ def trained(tokenizer, trainer):
 def bert_with(folder, tokenizer, **settings):
     folder.mkdir()
     tokenizer.save(str(folder / "tokenizer.json"))
-    write_settings(folder / "tokenizer_config.json", {**TOKENS, **settings})
+    write_json(folder / "tokenizer_config.json", {**TOKENS, **settings})
     torch.manual_seed(0)
     sizes = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1}
     BertModel(

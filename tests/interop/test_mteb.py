@@ -23,13 +23,13 @@ from sentence_transformers import SentenceTransformer
 
 import harness
 from harness.core.errors import UsageError
+from harness.core.files import write_json
 from harness.core.metrics import cosine, tie_rounded
 from harness.core.metrics.correlation import OTHER_SCORES
 from harness.core.provenance import with_code
 from harness.core.types import score_at
 from harness.data.places import Places
 from harness.data.tasks.loader import TaskLoader, limited
-from harness.encoders.module_writer import write_settings
 from harness.evaluation.evaluate import fit_method
 from harness.evaluation.run import RunContext, execute
 from harness.evaluation.select import PlannedCell
@@ -258,7 +258,7 @@ def folder(tmp_path_factory):
     place = shutil.copytree(BERT, tmp_path_factory.mktemp("cards") / "made")
     (place / "README.md").unlink()
     settings = {"prompts": {"STS": PROMPT}, "similarity_fn_name": "cosine"}
-    write_settings(place / "config_sentence_transformers.json", settings)
+    write_json(place / "config_sentence_transformers.json", settings)
     return place
 
 

@@ -26,6 +26,7 @@ from tiny_models import BERT, ROBERTA, byte_level, pieces, unigrams
 from transformers.utils import logging
 
 from harness.core.errors import AssetMissing, UsageError
+from harness.core.files import write_json
 from harness.core.interfaces import EncoderConfig
 from harness.core.toml import read_rows
 from harness.data.places import Places, asset_named, packaged
@@ -36,7 +37,7 @@ from harness.encoders.checkpoint import (
     SAFETENSORS,
     TRAINING_FILE,
 )
-from harness.encoders.module_writer import write_modules, write_settings
+from harness.encoders.module_writer import write_modules
 from harness.encoders.modules import LIBRARY, MODEL_FILE, STATIC_MODULE
 from harness.encoders.subword_vectors import MODEL_TYPE
 from harness.encoders.trained import FamilyConfig
@@ -99,7 +100,7 @@ def make_encoder(config: EncoderConfig, folder: Path) -> Path:
         "seed": 0,
         "start": {config.start.name: config.start.weights_sha256 or "a stand-in"},
     }
-    write_settings(member / TRAINING_FILE, training)
+    write_json(member / TRAINING_FILE, training)
     return folder
 
 
@@ -166,7 +167,7 @@ def _add_modules(shape: Shape, folder: Path, rng: np.random.Generator) -> None:
         "default_prompt_name": shape.prompt,
         "similarity_fn_name": "cosine",
     }
-    write_settings(folder / MODEL_FILE, settings)
+    write_json(folder / MODEL_FILE, settings)
 
 
 def _dense(width: int, activation: str, rng: np.random.Generator) -> Any:
@@ -186,10 +187,10 @@ def _make_table(shape: Shape, folder: Path, seed: int) -> Path:
         table = folder / "0_StaticEmbedding"
         table.mkdir()
         module = {"type": f"{LIBRARY}models.{STATIC_MODULE}", "path": table.name}
-        write_settings(folder / "modules.json", [{**module, "idx": 0, "name": "0"}])
+        write_json(folder / "modules.json", [{**module, "idx": 0, "name": "0"}])
     else:
         config = {"model_type": MODEL_TYPE, "normalize": True}
-        write_settings(folder / "config.json", config)
+        write_json(folder / "config.json", config)
     tokenizer = TOKENIZERS[shape.tokenizer]().backend_tokenizer
     tokenizer.save(str(table / "tokenizer.json"))
     size = (tokenizer.get_vocab_size(), shape.width)

@@ -23,7 +23,7 @@ from harness.evaluation.select import planned_cells
 from harness.registry import load_registry
 from harness.results.store import Store
 from harness.transforms.flow_layers import initialise_from_data
-from harness.transforms.flows import AdamW, FitSettings
+from harness.transforms.flows import AdamW
 from harness.transforms.residual_layers import ResidualBlock
 
 FLOW = FLOWS["flow"]
@@ -125,7 +125,7 @@ def test_a_step_of_glow_is_the_authors_formula():
 def test_adamw_is_berts():
     """m and v without bias correction, decay beside the gradient, the whole gradient clipped."""
     layer = nn.Linear(3, 2, bias=False).double()
-    optimiser = AdamW(layer, FitSettings(learning_rate=0.1))
+    optimiser = AdamW(layer, learning_rate=0.1)
     w = optimiser.values.clone().numpy()
     m = v = np.zeros_like(w)
     for step, scale in enumerate((0.1, 10, 1)):

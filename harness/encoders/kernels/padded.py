@@ -78,6 +78,58 @@ class PaddedKernel:
         with torch.inference_mode():
             return padded_states(self.model, batch, self.padding_id)
 
+    def with_dropout(self, name: str, seed: int) -> Callable[[TokenIds], Encoding]:
+        """This pass with dropout on; each pass draws a new seed for its masks.
+
+        Args:
+            name: The name of the encoder, for messages.
+            seed: The seed of the generator that draws the seeds of the passes.
+
+        Raises:
+            UsageError: The checkpoint has no dropout.
+        """
+        model = self.model
+        has_dropout = any(
+            isinstance(module, nn.Dropout) and module.p > 0
+            for module in model.modules()
+        )
+        if not has_dropout:
+            raise UsageError(
+                f"{name}: wanted an encoder with dropout, found no probability above 0 in its "
+                "configuration; its encodings with and without are the same"
+            )
+        generator = np.random.default_rng(seed)
+
+        def with_dropout(batch: TokenIds) -> Encoding:
+            # Dropout draws from torch's global generators alone: their states are
+            # restored at the end.
+            with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
+                torch.random.manual_seed(int(generator.integers(2**63)))
+                model.train()
+                try:
+                    return self(batch)
+                finally:
+                    model.eval()
+
+        return with_dropout
+
+    def over_padding(self, width: int) -> Callable[[TokenIds], Encoding]:
+        """This pass of texts that are padded to `width` tokens, in means over the padding.
+
+        Programs that pad to a length and average without the mask compute this by
+        accident. The state of a padding token depends on its text and position alone.
+        """
+
+        def with_padding(batch: TokenIds) -> Encoding:
+            with torch.inference_mode():
+                states, _, _ = padded_states(self.model, batch, self.padding_id, width)
+                means = [state.float().mean(dim=1, keepdim=True) for state in states]
+                mean = torch.cat(means, dim=1)  # (B, L, D)
+            layers = tuple(range(len(states)))
+            return Encoding(layers=layers, depth=layers[-1], mean=to_numpy(mean))
+
+        return with_padding
+
 
 def padded_states(
     model: Any, batch: TokenIds, padding_id: int, width: int = 0
@@ -123,66 +175,3 @@ def device_of(name: str) -> torch.device:
 def to_numpy(output: Tensor) -> Float32[np.ndarray, "..."]:
     """The output of a pass, in float32 and in main memory."""
     return output.float().cpu().numpy()
-
-
-def dropout_pass(
-    name: str, plain_kernel: PaddedKernel, seed: int
-) -> Callable[[TokenIds], Encoding]:
-    """The plain forward pass with dropout on; each pass draws a new seed for its masks.
-
-    Args:
-        name: The name of the encoder, for messages.
-        plain_kernel: The plain pass of its model.
-        seed: The seed of the generator that draws the seeds of the passes.
-
-    Raises:
-        UsageError: The checkpoint has no dropout.
-    """
-    model = plain_kernel.model
-    has_dropout = any(
-        isinstance(module, nn.Dropout) and module.p > 0 for module in model.modules()
-    )
-    if not has_dropout:
-        raise UsageError(
-            f"{name}: wanted an encoder with dropout, found no probability above 0 in its "
-            "configuration; its encodings with and without are the same"
-        )
-    generator = np.random.default_rng(seed)
-
-    def with_dropout(batch: TokenIds) -> Encoding:
-        # Dropout draws from torch's global generators alone: their states are restored
-        # at the end.
-        with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
-            torch.random.manual_seed(int(generator.integers(2**63)))
-            model.train()
-            try:
-                return plain_kernel(batch)
-            finally:
-                model.eval()
-
-    return with_dropout
-
-
-def padding_pass(
-    plain_kernel: PaddedKernel, width: int
-) -> Callable[[TokenIds], Encoding]:
-    """The plain forward pass of texts that are padded to one length, in means over the padding.
-
-    Programs that pad to a length and average without the mask compute this by accident.
-    The state of a padding token depends on its text and position alone.
-
-    Args:
-        plain_kernel: The plain pass of the model.
-        width: The tokens that every text is padded to.
-    """
-
-    def with_padding(batch: TokenIds) -> Encoding:
-        model, padding_id = plain_kernel.model, plain_kernel.padding_id
-        with torch.inference_mode():
-            states, _, _ = padded_states(model, batch, padding_id, width)
-            means = [state.float().mean(dim=1, keepdim=True) for state in states]
-            mean = torch.cat(means, dim=1)  # (B, L, D)
-        layers = tuple(range(len(states)))
-        return Encoding(layers=layers, depth=len(states) - 1, mean=to_numpy(mean))
-
-    return with_padding
