@@ -12,7 +12,7 @@ import typer
 from harness.cli import options as opt
 from harness.core.errors import UsageError
 from harness.core.files import make_folder
-from harness.core.progress import progress_on
+from harness.core.terminal import progress_on
 from harness.data.tasks.loader import TARGETS, TaskLoader
 from harness.evaluation.evaluate import SMALL_TASK
 from harness.evaluation.run import fit_cell

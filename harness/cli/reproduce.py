@@ -27,8 +27,7 @@ from harness.cli.summary import (
     score_table,
 )
 from harness.core.errors import AssetMissing, HarnessError
-from harness.core.progress import progress_on
-from harness.core.terminal import counted
+from harness.core.terminal import counted, progress_on
 from harness.evaluation.compare import Resampler, compare_shown
 from harness.evaluation.plan import make_plan, plan_text
 from harness.evaluation.processes import Jobs

@@ -8,11 +8,11 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -22,17 +22,19 @@ from harness.cli.summary import by_cell, numbers_beside, score_in_words, score_t
 from harness.core.errors import CACHE_SETTING, HarnessError, UsageError
 from harness.core.files import make_folder
 from harness.core.interfaces import EncoderConfig, Trained
-from harness.core.progress import progress_on
-from harness.core.terminal import counted
+from harness.core.terminal import counted, progress_on
 from harness.core.types import Progress, Record
 from harness.data.places import Places
 from harness.evaluation.processes import results_of
 from harness.evaluation.run import Outcome, RunContext, execute, failed
 from harness.evaluation.select import PlannedCell, part_of
 from harness.results.failures import note_failures
-from harness.results.layout import papers_of, require_own
+from harness.results.layout import papers_of, require_own, tables_naming
 from harness.results.records import cell_of
 from harness.results.store import Store
+
+if TYPE_CHECKING:
+    from harness.results.published import Table
 
 JSON_FIELDS = ("method", "task", "seed", "scores", "pairs", "timings")
 
@@ -89,11 +91,13 @@ def run_command(
         text = plan_text(plan, opt.terminal_width())
         opt.say(json.dumps(asdict(plan)) if as_json else text)
         return
-    from harness.results.published_tables import load_tables
+    # A fault in one of the tables is told before anything is measured.
+    methods, papers = {cell.method.id for cell in chosen.cells}, papers_of(baseline)
+    tables: Sequence[Table] = ()
+    if tables_naming(papers, methods):
+        from harness.results.published_tables import load_tables
 
-    # A fault in one of them is told before anything is measured.
-    methods = {cell.method.id for cell in chosen.cells}
-    tables = load_tables(papers_of(baseline), chosen.registry, methods)
+        tables = load_tables(papers, chosen.registry, methods)
     line_of = None if options.quiet else _line_of_cell
     if as_json:
         line_of = _json_of_cell

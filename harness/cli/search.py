@@ -9,7 +9,7 @@ import sys
 from harness.cli import options as opt
 from harness.cli.verify import own_method
 from harness.core.metrics.correlation import CORRELATION_SCORES
-from harness.core.progress import Bar
+from harness.core.terminal import Bar
 from harness.data.places import Places
 from harness.data.tasks.loader import TaskLoader
 from harness.evaluation.search import Explainer

@@ -19,7 +19,7 @@ import typer
 from harness.cli import options as opt
 from harness.cli.selection import Patterns, record_patterns
 from harness.core.errors import UsageError
-from harness.core.progress import progress_on
+from harness.core.terminal import progress_on
 from harness.core.types import AGGREGATIONS
 from harness.data.tasks.loader import TaskLoader
 from harness.evaluation.compare import (

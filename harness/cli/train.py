@@ -26,7 +26,7 @@ from harness.core.errors import HarnessError
 from harness.core.files import make_folder
 from harness.core.interfaces import EncoderConfig, Trained
 from harness.core.pairs import Pairs
-from harness.core.progress import progress_on
+from harness.core.terminal import progress_on
 from harness.data.places import Places
 from harness.encoders.modules import transformer_folder
 from harness.encoders.trained import FamilyConfig

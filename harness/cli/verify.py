@@ -22,7 +22,7 @@ from harness.cli import options as opt
 from harness.core.digests import digest_of
 from harness.core.errors import AssetMissing, HarnessError, UsageError
 from harness.core.files import file_name, make_folder, parse_json, write_atomically
-from harness.core.progress import Bar
+from harness.core.terminal import Bar
 from harness.core.types import Method
 from harness.data.tasks.loader import TaskLoader
 from harness.encoders.checkpoint import MODULES_FILE

@@ -51,9 +51,8 @@ class MethodId:
     fit_on: str | None = None
 
     def __str__(self) -> str:
-        post = "".join(f"+{name}" for name in self.post)
         corpus = f"@{self.fit_on}" if self.fit_on else ""
-        return f"{self.encoder}.{self.pooling}{post}{corpus}"
+        return f"{self.encoder}.{'+'.join((self.pooling, *self.post))}{corpus}"
 
     @classmethod
     @cache  # each id is parsed for every score of it
@@ -141,7 +140,7 @@ class LeaderboardColumn:
 class Progress:
     """What long work reports its progress to. This class shows nothing.
 
-    `harness.core.progress.Bar` shows a bar and `Lines` prints lines. A bar ends
+    `harness.core.terminal.Bar` shows a bar and `Lines` prints lines. A bar ends
     with its context.
     """
 

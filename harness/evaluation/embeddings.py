@@ -205,7 +205,10 @@ class CachedEncoder:
         characters = 0.0
         for text in texts:
             if most_characters is None:  # the encoder is loaded only if there is a text
-                most_characters = characters_at_once(self.loaded, self.probe)
+                is_on_cpu = self.loaded.facts.get("device", "cpu") == "cpu"
+                at_once = CPU_MULTIPLICATIONS if is_on_cpu else GPU_MULTIPLICATIONS
+                per_token = _token_multiplications(self.loaded, self.probe)
+                most_characters = CHARACTERS_PER_TOKEN * at_once / per_token
             # A text counts up to the length that it is cut to, and one token more.
             length = min(len(text), longest) + CHARACTERS_PER_TOKEN
             is_full = len(portion) == SHARD or characters + length > most_characters
@@ -225,14 +228,6 @@ class CachedEncoder:
 
 
 # Sizes of portions
-
-
-def characters_at_once(encoder: Encoder, probe: Encoding) -> float:
-    """Characters that are encoded in about two seconds; `probe` is one sentence's encoding."""
-    is_on_cpu = encoder.facts.get("device", "cpu") == "cpu"
-    multiplications_at_once = CPU_MULTIPLICATIONS if is_on_cpu else GPU_MULTIPLICATIONS
-    multiplications_per_token = _token_multiplications(encoder, probe)
-    return CHARACTERS_PER_TOKEN * multiplications_at_once / multiplications_per_token
 
 
 def dropout_batch(encoder: Encoder, probe: Encoding) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
+from operator import attrgetter
 
 from harness.core.errors import AssetMissing, HarnessError
 from harness.core.files import sized
@@ -85,7 +86,7 @@ def make_plan(
         runs: The records of cells that need not be measured again; None for none.
     """
     plan = Plan(cells=len(cells))
-    for config, group in groupby(cells, key=lambda cell: cell.encoder):
+    for config, group in groupby(cells, attrgetter("encoder")):
         _add_cells_of_encoder(plan, config, [*group], loader, runs)
     return plan
 

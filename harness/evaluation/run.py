@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache, partial
 from itertools import groupby
+from operator import attrgetter
 from time import perf_counter
 from typing import Any, Literal
 from uuid import uuid4
@@ -145,9 +146,7 @@ def execute(
         context: What the cells share.
         jobs: The number of processes, or the scheduler whose workers are taken instead.
     """
-    groups = [
-        tuple(group) for _, group in groupby(cells, key=lambda cell: cell.encoder)
-    ]
+    groups = [tuple(group) for _, group in groupby(cells, attrgetter("encoder"))]
     # A process takes seconds to start. That is too long for cells that one process would
     # measure anyway, and this process encodes with all threads.
     if jobs != 1 and len(units(cells)) > 1:
@@ -160,7 +159,7 @@ def execute(
             run.encode()
             name = run.encoder.config.name
             context.progress.phase(f"{name}: scoring", len(run.texts))
-            for unit in units(tuple(run.texts)):
+            for unit in units(run.texts):
                 for outcome in run.measured(unit):
                     context.progress.step(1)
                     yield outcome
@@ -452,7 +451,7 @@ def _execute_in_processes(
             for block in corpus_pass.sample.blocks if corpus_pass.missing else ():
                 encode_calls.append(partial(_encode_block, opened, corpus_pass, block))
                 sentence_count += len(block)
-        for unit in units(tuple(run.texts)):
+        for unit in units(run.texts):
             measure_calls.append(partial(_measure, sent, identity, unit))
         cell_count += len(run.texts)
     if encode_calls:

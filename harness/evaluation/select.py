@@ -86,7 +86,7 @@ def run_order(cell: PlannedCell) -> tuple[bool, str, str, str]:
     return is_last, encoder.name, type(encoder).__name__, pooling.name
 
 
-def units(cells: Sequence[PlannedCell]) -> list[tuple[PlannedCell, ...]]:
+def units(cells: Iterable[PlannedCell]) -> list[list[PlannedCell]]:
     """Group cells that share work: one process measures a unit, a cell after the other.
 
     They share the embeddings of an encoder under a pooling, but each seed of a method
@@ -99,7 +99,7 @@ def units(cells: Sequence[PlannedCell]) -> list[tuple[PlannedCell, ...]]:
         if method.seeded:
             work = (*work, method.id, cell.seed)
         cells_by_work.setdefault(work, []).append(cell)
-    return [tuple(unit) for unit in cells_by_work.values()]
+    return [*cells_by_work.values()]
 
 
 def part_of(cells: Sequence[PlannedCell], part: str | None) -> tuple[PlannedCell, ...]:

@@ -8,6 +8,7 @@ given by authors' code (`references/`), asked by a page (`questions/`) and gener
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Collection
 from pathlib import Path
 
 from harness.core.environment import HARNESS, IS_WHEEL
@@ -114,6 +115,16 @@ def papers_of(results: Path) -> Path:
     if papers.is_dir():
         return papers
     return COMMITTED / PAPERS
+
+
+def tables_naming(papers: Path, methods: Collection[str]) -> list[Path]:
+    """The files of published tables in which one of these methods stands."""
+    paths = []
+    for path in sorted(papers.glob("*.toml")):
+        text = path.read_text(encoding="utf-8")
+        if any(f'"{method}"' in text for method in methods):
+            paths.append(path)
+    return paths
 
 
 def measured_for(question: Path) -> Path:

@@ -17,6 +17,7 @@ from harness.core.errors import DataError, UsageError
 from harness.core.toml import read_typed
 from harness.core.types import is_transductive
 from harness.registry import Registry, load_registry, look_up
+from harness.results.layout import tables_naming
 from harness.results.published import (
     AGGREGATION_OF,
     EVIDENCE,
@@ -67,11 +68,9 @@ def load_tables(
         raise DataError(
             f"{folder}: wanted published tables (*.toml), found none; restore the folder"
         )
+    if methods is not None:
+        paths = tables_naming(folder, methods)
     for path in paths:
-        if methods is not None:
-            text = path.read_text(encoding="utf-8")
-            if not any(f'"{method}"' in text for method in methods):
-                continue
         table = load_table(path, known_names)
         _require_known_names(table, known_names)
         first_table = tables.setdefault((table.paper, table.table), table)

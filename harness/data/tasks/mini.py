@@ -76,13 +76,8 @@ def embedded_rows(name: str, columns: int) -> list[list[str]]:
 def embedded_pairs(name: str, split: str) -> Pairs:
     """One split of an embedded set. A row is group, gold and two sentences."""
     file = f"{name.removeprefix('mini-')}-{split}.tsv"
-    rows = embedded_rows(file, columns=4)
-    return Pairs(
-        a=tuple(first for _, _, first, _ in rows),
-        b=tuple(second for _, _, _, second in rows),
-        gold=np.array([gold for _, gold, _, _ in rows], dtype=np.float64),
-        group=tuple(group for group, _, _, _ in rows),
-    )
+    groups, gold, a, b = zip(*embedded_rows(file, columns=4), strict=True)
+    return Pairs(a, b, np.array(gold, dtype=np.float64), groups)
 
 
 @dataclass(frozen=True)
