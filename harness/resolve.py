@@ -9,7 +9,7 @@ by its name, mteb's name of it, or a glob.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -54,11 +54,14 @@ class Resolver:
     assumptions: list[str] = field(default_factory=list)
 
     @classmethod
-    def from_options(cls, places: Places, encoders: Iterable[str] = ()) -> Resolver:
+    def from_options(
+        cls, places: Places, encoders: Iterable[str] | None = None
+    ) -> Resolver:
         """A resolver that has the encoders of the places and of `--encoder`'s arguments."""
         resolver = cls(load_registry(), replace(places, encoders={}))
-        known_encoders = [f"{name}={path}" for name, path in places.encoders.items()]
-        for text in (*known_encoders, *encoders):
+        for name, path in places.encoders.items():
+            resolver._add(name, str(path))
+        for text in encoders or ():
             name, _, source = text.partition("=")
             if not source or not is_encoder_name(name):
                 raise UsageError(
@@ -73,22 +76,25 @@ class Resolver:
         [identifier] = self.patterns([str(word)])
         return self.registry.parse(identifier)
 
-    def patterns(self, words: Iterable[str]) -> list[str]:
+    def patterns(self, words: Iterable[str] | None) -> list[str]:
         """The words, each model replaced by the id of its method. Globs stay as they are."""
-        meanings = {
-            word: word if is_glob(word) else self._identifier(word) for word in words
-        }
-        return self._noted(meanings)
+        patterns = []
+        for word in words or ():
+            meaning = word if is_glob(word) else self._identifier(word)
+            patterns.append(self._noted(word, meaning))
+        return patterns
 
-    def task_patterns(self, words: Iterable[str]) -> list[str]:
+    def task_patterns(self, words: Iterable[str] | None) -> list[str]:
         """The words, mteb's names of tasks replaced by the harness's. Others stay.
 
         A file of pairs is added to the registry as a task, whose name replaces it.
         """
-        meanings = {}
-        for word in words:
-            tasks = self.registry.tasks_by_name
-            if word not in tasks and Path(word).suffix and Path(word).is_file():
+        patterns = []
+        for word in words or ():
+            tasks, meaning = self.registry.tasks_by_name, word
+            if word in tasks:
+                meaning = tasks[word].name
+            elif Path(word).suffix and Path(word).is_file():
                 task = task_of_file(Path(word))
                 if task.name in tasks:
                     raise UsageError(
@@ -96,17 +102,15 @@ class Resolver:
                     )
                 added_tasks = {**self.registry.tasks, task.name: task}
                 self.registry = replace(self.registry, tasks=added_tasks)
-                meanings[word] = task.name
-            else:
-                meanings[word] = tasks[word].name if word in tasks else word
-        return self._noted(meanings)
+                meaning = task.name
+            patterns.append(self._noted(word, meaning))
+        return patterns
 
-    def _noted(self, meanings: Mapping[str, str]) -> list[str]:
-        """The meanings of words; those that differ from their word are noted."""
-        for word, meaning in meanings.items():
-            if meaning != word:
-                self.notes[word] = meaning
-        return list(meanings.values())
+    def _noted(self, word: str, meaning: str) -> str:
+        """The meaning of a word, which is noted if it differs."""
+        if meaning != word:
+            self.notes[word] = meaning
+        return meaning
 
     def _identifier(self, word: str) -> str:
         """The id of the method that a word means: the word itself, or its model's method.

@@ -34,7 +34,7 @@ def cite_command(
     Without a number or a method the harness itself is cited.
     """
     places = Places(Path())
-    resolver = Resolver.from_options(places, encoder or [])
+    resolver = Resolver.from_options(places, encoder)
     folder = opt.measured_folder(results, resolver.registry)
     tasks = resolver.registry.select_tasks(resolver.task_patterns(task)) if task else ()
     for text in cite(folder, subject=subject, method=method, tasks=tasks):

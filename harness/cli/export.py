@@ -56,7 +56,7 @@ def export_command(
     from harness.interop.exported import write_card, write_model
 
     make_folder(folder.absolute().parent, "FOLDER", to_write=True)
-    resolver = Resolver.from_options(folders.places(), encoder or [])
+    resolver = Resolver.from_options(folders.places(), encoder)
     exported_method = resolver.method(method)
     registry, places = resolver.registry, resolver.places
     needs_task = exported_method.fit_on in TARGETS

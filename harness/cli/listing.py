@@ -65,7 +65,7 @@ def list_command(
     as_json: opt.Json = False,
 ) -> None:
     """List methods, encoders, tasks, published numbers and more."""
-    resolver = Resolver.from_options(opt.Folders(data_dir).places(), encoder or [])
+    resolver = Resolver.from_options(opt.Folders(data_dir).places(), encoder)
     rows = listed_rows(kind, name, resolver)
     if as_json:
         opt.say_rows(rows, as_json)

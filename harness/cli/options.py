@@ -356,7 +356,7 @@ class Sources:
     @cached_property
     def registry(self) -> Registry:
         """The registry, with the encoders given by hand."""
-        return Resolver.from_options(Places(Path()), self.encoder or []).registry
+        return Resolver.from_options(Places(Path()), self.encoder).registry
 
     @cached_property
     def folder(self) -> ResultsFolder:

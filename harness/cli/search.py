@@ -33,7 +33,7 @@ def search(
     """Look for the choices under which a model scores a number; the exit status."""
     look_up("score", metric, CORRELATION_SCORES)
     places = Places.from_environment(os.environ)
-    resolver = Resolver.from_options(places, sources.encoder or [])
+    resolver = Resolver.from_options(places, sources.encoder)
     [task_name] = resolver.task_patterns([task_name])
     task = look_up("task", task_name, resolver.registry.tasks)
     number = number_of_target(target, metric, task_name)

@@ -59,9 +59,9 @@ def select(options: Run, baseline: Path, is_gate: bool = False) -> Selected:
     """
     profile_name = options.profile or "all"
     look_up("profile", profile_name, dict.fromkeys(PROFILES))
-    resolver = Resolver.from_options(options.places(), options.encoder or [])
-    methods = resolver.patterns(options.method or [])
-    tasks = resolver.task_patterns(options.task or [])
+    resolver = Resolver.from_options(options.places(), options.encoder)
+    methods = resolver.patterns(options.method)
+    tasks = resolver.task_patterns(options.task)
     registry, corpora = resolver.registry, resolver.registry.corpora
     omissions = ""
     if methods or tasks:
@@ -134,9 +134,9 @@ def record_patterns(
     A word that the harness has another name for is replaced by that name, and a note
     says so. Records may be of encoders, tasks and plug-ins that are not known here.
     """
-    resolver = Resolver.from_options(Folders().places(), encoder or [])
-    methods = resolver.patterns(method or [])
-    tasks = resolver.task_patterns(task or [])
+    resolver = Resolver.from_options(Folders().places(), encoder)
+    methods = resolver.patterns(method)
+    tasks = resolver.task_patterns(task)
     _note_meanings(resolver)
     return Patterns(methods=methods, tasks=tasks, registry=resolver.registry)
 

@@ -175,7 +175,7 @@ def family(
 
     They are written where runs look for them. An interrupted training is resumed.
     """
-    resolver = Resolver.from_options(folders.places(), encoder or [])
+    resolver = Resolver.from_options(folders.places(), encoder)
     places = resolver.places
     families: dict[str, FamilyConfig] = {}
     for name, config in resolver.registry.encoders.items():

@@ -102,7 +102,7 @@ def verify_command(
     statuses = []
     for name in model:
         # One resolver for each model, since two folders may have the same name.
-        resolver = Resolver.from_options(folders.places(), encoder or [])
+        resolver = Resolver.from_options(folders.places(), encoder)
         key = ""
         try:
             opened = _open(name, resolver, card or [])

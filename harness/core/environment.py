@@ -65,7 +65,15 @@ def _git(*arguments: str) -> str | None:
 
 
 def environment() -> dict[str, Any]:
-    """Commit, package versions, interpreter, processor and threads, as a record stores them."""
+    """Commit, package versions, interpreter, processor and threads, as a record stores them.
+
+    The threads are those that torch and NumPy use by default in this process.
+    """
+    if hasattr(os, "sched_getaffinity"):  # not on all systems
+        cores = len(os.sched_getaffinity(0))
+    else:
+        cores = os.cpu_count() or 1
+    limit = os.environ.get("OMP_NUM_THREADS", "")
     return {
         **commit(),
         "harness": _version("sentence-embedding-harness"),
@@ -74,7 +82,7 @@ def environment() -> dict[str, Any]:
         "system": platform.system(),
         "machine": platform.machine(),
         "processor": _processor(),
-        "threads": _threads(),
+        "threads": min(int(limit), cores) if limit.isdigit() else cores,
         "device": "cpu",
     }
 
@@ -101,16 +109,6 @@ def _processor() -> str:
         if model is not None:
             return model[1]
     return platform.processor() or platform.machine()
-
-
-def _threads() -> int:
-    """The number of threads that torch and NumPy use by default in this process."""
-    if hasattr(os, "sched_getaffinity"):  # not on all systems
-        cores = len(os.sched_getaffinity(0))
-    else:
-        cores = os.cpu_count() or 1
-    limit = os.environ.get("OMP_NUM_THREADS", "")
-    return min(int(limit), cores) if limit.isdigit() else cores
 
 
 @contextmanager
