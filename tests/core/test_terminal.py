@@ -8,8 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.cli.options import note, say
-from harness.core.progress import LINE_INTERVAL, Bar, Lines, progress_on
-from harness.core.terminal import text_table, visible
+from harness.core.terminal import (
+    LINE_INTERVAL,
+    Bar,
+    Lines,
+    progress_on,
+    text_table,
+    visible,
+)
 
 HEAD = ["encoder", "cells", "source", "note"]
 WORDS = st.text("abc-@:/+", min_size=1, max_size=12)
@@ -66,7 +72,7 @@ def test_numbers_are_seen_whole_in_80_columns(monkeypatch, tmp_path, note):
 def test_a_log_gets_a_line_every_ten_seconds_with_the_time_left(monkeypatch):
     seconds = iter(range(0, 10_000))  # one at each look at the clock
     stream = io.StringIO()
-    monkeypatch.setattr("harness.core.progress.perf_counter", lambda: next(seconds))
+    monkeypatch.setattr("harness.core.terminal.perf_counter", lambda: next(seconds))
     progress = progress_on(stream)
     assert isinstance(progress, Lines)
     with progress:
