@@ -23,7 +23,7 @@ from harness.core.errors import UsageError
 from harness.core.metrics import directions
 from harness.core.provenance import code_digest
 from harness.core.toml import read_typed
-from harness.core.types import Record
+from harness.core.types import Record, score_at, score_paths
 from harness.registry import is_glob, look_up
 from harness.results.failures import read_failures
 from harness.results.folder import ResultsFolder
@@ -54,6 +54,8 @@ GOLDEN_ACROSS_PLATFORMS = 1e-4
 # fit corpus.
 DIGESTS_OF_PROGRAM = {"code", "encoding"}
 TEXT_INPUTS = {"data", "labels", "fit"}
+
+LOST_SCORES_SHOWN = 3  # of a cell
 
 # The ends of messages: the command that makes what is missing.
 MEASURE_AGAIN = "harness run --gate measures again"
@@ -254,7 +256,9 @@ def check_record(
     if inputs:
         why = f"other {', '.join(inputs)}"
     elif is_lost:
-        why = "a score is on one side only, or is undefined there"
+        why = (
+            f"{_lost_scores(compared[0], record)}: on one side only, or undefined there"
+        )
     else:
         remark = f" ({note})" if note else ""
         why = f"{points:.4f} points, tolerance {tolerance:.4g}{remark}"
@@ -271,6 +275,19 @@ def check_record(
         tolerance=tolerance,
         notable=bool(note),
     )
+
+
+def _lost_scores(committed: Record, record: Record) -> str:
+    """The scores that one of two records lacks or has undefined, the first of them by name."""
+    lost_paths = []
+    for path in dict.fromkeys(
+        (*score_paths(committed.scores), *score_paths(record.scores))
+    ):
+        before, after = score_at(committed.scores, path), score_at(record.scores, path)
+        if path[0] in committed.scores and (before is None) != (after is None):
+            lost_paths.append(".".join(path))
+    shown = ", ".join(lost_paths[:LOST_SCORES_SHOWN])
+    return f"{shown}, ..." if len(lost_paths) > LOST_SCORES_SHOWN else shown
 
 
 def _state(inputs: Collection[str], is_within: bool, encoder: Check | None) -> State:

@@ -18,7 +18,6 @@ import msgspec
 
 from harness.core.errors import DataError, first_line
 from harness.core.files import file_name
-from harness.core.metrics.correlation import OTHER_SCORES
 from harness.core.types import Record
 
 SCHEMA = 2
@@ -167,17 +166,21 @@ def _inputs(record: Record) -> tuple[Any, ...]:
     return record.identity, record.pairs, {**record.digests, "code": ""}
 
 
-def largest_move_of_scores(old: Record, new: Record) -> float:
-    """The largest difference between the scores of two records; infinite if one lacks a score.
+def has_further_scores(old: Record, new: Record) -> bool:
+    """Whether a record has scores that an older one lacks, since later code computes them."""
+    return not new.scores.keys() <= old.scores.keys()
 
-    Correlations of other similarities than the cosine's do not count where the old
-    record lacks them, since early versions did not compute them.
+
+def largest_move_of_scores(old: Record, new: Record) -> float:
+    """The largest difference between the scores of two records; infinite if the new one lacks one.
+
+    Further scores of the new record are not compared with anything. It is infinite, too,
+    if they have no score in common.
     """
-    new_scores = dict(new.scores)
-    for name in OTHER_SCORES:
-        if name not in old.scores:
-            new_scores.pop(name, None)
-    return largest_move(old.scores, new_scores)
+    compared = {name: score for name, score in new.scores.items() if name in old.scores}
+    if new.scores and not compared:
+        return float("inf")
+    return largest_move(old.scores, compared)
 
 
 def largest_move(old: Any, new: Any) -> float:

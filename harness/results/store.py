@@ -27,6 +27,7 @@ from harness.results.records import (
     encode,
     encode_committed,
     encode_run,
+    has_further_scores,
     read_committed,
     read_record,
     same_measurement,
@@ -98,35 +99,31 @@ class Store:
     ) -> bool:
         """Store a record and its sidecar; True if the record is new or its scores moved.
 
-        If the stored record has the same scores, its file is left as it is, byte for
-        byte. An exception is the file of a run from before some scores were computed:
-        it is written again with these scores.
+        If the stored record has the same scores, and no fewer, its file is left as it is,
+        byte for byte.
         """
         cell = cell_of(record)
         path = self.path(cell)
         stored = self.read(cell)
-        is_committed = stored is not None and not path.exists()
         has_moved = stored is None or not same_measurement(stored, record)
-        lacks_scores = (
-            stored is not None and stored.scores.keys() < record.scores.keys()
-        )
-        if is_committed:
-            if has_moved:
+        if stored is None or has_moved or has_further_scores(stored, record):
+            if stored is None or path.exists():
+                write_atomically(path, encode_run(record))
+            else:
                 self.commit([record])
-        elif has_moved or lacks_scores:
-            write_atomically(path, encode_run(record))
         sidecar = path.with_suffix(".safetensors")
         metadata = {**identity, CELL: str(cell)}
         write_tensors(sidecar, {"cosine": cosines.astype(np.float32)}, metadata)
         return has_moved
 
     def promote(self, records: Iterable[Record]) -> int:
-        """Commit the records that are new or whose scores moved, and return their number."""
+        """Commit the records that are new, moved or have further scores; return their number."""
         stored = {cell_of(record): record for record in self.records()}
         changed = []
         for record in records:
-            cell = cell_of(record)
-            if cell not in stored or not same_measurement(stored[cell], record):
+            known = stored.get(cell_of(record))
+            is_same = known is not None and same_measurement(known, record)
+            if known is None or not is_same or has_further_scores(known, record):
                 changed.append(record)
         self.commit(changed)
         return len(changed)

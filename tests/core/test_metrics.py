@@ -24,7 +24,6 @@ from harness.core.metrics import PairRows, cosine, geometry, score
 from harness.core.metrics.correlation import (
     CORRELATION_SCORES,
     METRIC,
-    OTHER_SCORES,
     PAIRS_AT_A_TIME,
     of_other_similarities,
     score_name,
@@ -181,7 +180,7 @@ def test_scores_of_other_similarities_are_those_of_scikit_learns(longest):
     b[::40] *= longest
     scored = PairRows(np.arange(COUNT), np.arange(COUNT, 2 * COUNT), PAIRS.gold)
     found = of_other_similarities(np.concatenate([a, b]), scored, PAIRS)
-    assert tuple(found) == OTHER_SCORES
+    assert found.keys() | {*CORRELATIONS} == CORRELATION_SCORES.keys()
     assert METRIC.words.keys() == CORRELATION_SCORES.keys()
     for similarity, theirs in THEIRS.items():
         for correlation, statistic in CORRELATIONS.items():

@@ -18,7 +18,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.core.errors import DataError
-from harness.core.metrics.correlation import OTHER_SCORES
 from harness.results.index import Results
 from harness.results.records import (
     SAME_PLATFORM,
@@ -28,6 +27,7 @@ from harness.results.records import (
     encode,
     encode_committed,
     encode_run,
+    largest_move_of_scores,
     read_record,
 )
 from harness.results.store import Store
@@ -99,14 +99,12 @@ def test_a_rerun_that_agrees_leaves_the_file_as_it_is(store):
     assert snapshot(path.parent)[path.name] == before
 
 
-LATER = {name: {"all": 61.0, "mean": 61.0} for name in OTHER_SCORES}
-
-
-def test_scores_that_are_computed_since_move_no_record_and_complete_a_runs_own(store):
-    later = record(scores={**SCORES, **LATER})
+def test_scores_that_are_computed_since_move_no_record_and_complete_it(store):
+    later = record(scores={**SCORES, "kendall": {"all": 61.0, "mean": 61.0}})
     committed = Store(store.folder / "committed")
-    assert committed.promote([record()]) == 1
-    assert committed.promote([later]) == 0
+    assert largest_move_of_scores(record(), later) == 0
+    assert [committed.promote([made]) for made in (record(), later, later)] == [1, 1, 0]
+    assert committed.read(CELL) == later
     path = written(store)
     assert store.write(later, COSINES, IDENTITY) is False
     assert read_record(path) == later

@@ -40,8 +40,6 @@ CORRELATION_SCORES: Mapping[str, tuple[str, str]] = {
     for similarity in (COSINE, *SIMILARITIES)
     for correlation in CORRELATIONS
 }
-# The scores of other similarity functions than the cosine, which old records do not have.
-OTHER_SCORES = tuple(CORRELATION_SCORES)[len(CORRELATIONS) :]
 
 # Similarities and gold scores -> a correlation, x100.
 Correlation = Callable[[np.ndarray, np.ndarray], float | None]
