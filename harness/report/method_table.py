@@ -12,8 +12,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import product
 
 from harness.core.metrics import metric_of
-from harness.core.types import AGGREGATIONS, Record, Task, is_transductive
-from harness.data.tasks.loader import TARGETS
+from harness.core.types import AGGREGATIONS, Task, is_transductive
 from harness.registry import Registry
 from harness.report.sentences import printed_number
 from harness.report.table import (
@@ -67,31 +66,33 @@ def columns_of(
             they print it, or one under `all`.
         aggregation: The aggregation in place of those of the tables.
     """
-    columns: dict[str, tuple[TaskScore, ...]] = {}
+    results, registry = folder.records, folder.registry
+    columns: dict[str, tuple[TaskScore, ...]] = {}  # those of the tables
     for table in tables:
         for cell in table.cells:
-            scores = scores_of(cell, folder.records)
+            scores = scores_of(cell, results)
             if scores:
-                columns.setdefault(_heading(scores, folder.registry), scores)
-    if aggregation and not tasks:
-        tasks = [folder.registry.tasks[name] for name in tasks_of(columns)]
-    if not tasks:
+                columns.setdefault(_heading(scores, registry), scores)
+    if not tasks and not aggregation:
         return columns
-    wanted = []
-    for task in tasks:
-        main = metric_of(task).main_score
+    wanted: dict[TaskScore, None] = {}  # each once
+    for name in [task.name for task in tasks] or tasks_of(columns):
+        main = metric_of(registry.tasks[name]).main_score
         paths = [main]
-        if not aggregation:
-            paths = [
-                path
-                for (other, path), *more in columns.values()
-                if _base(other) == _base(task.name) and path[0] == main[0] and not more
-            ]
-        elif main[-1] in AGGREGATIONS:
+        if aggregation and main[-1] in AGGREGATIONS:
             paths = [(*main[:-1], aggregation)]
-        for path in dict.fromkeys(paths or [main]):
-            wanted.append(_of_single_set((task.name, path), folder.records))
-    return _with_average(wanted, folder.registry)
+        elif not aggregation:
+            singles = [scores[0] for scores in columns.values() if len(scores) == 1]
+            printed = [path for other, path in singles if _base(other) == _base(name)]
+            paths = [path for path in printed if path[0] == main[0]] or [main]
+        wanted |= dict.fromkeys(_of_single_set((name, path), results) for path in paths)
+    columns = {}
+    for task, path in wanted:
+        heading = _heading([(task, path)], registry)
+        columns[task if heading in columns else heading] = ((task, path),)
+    if len({path for _, path in wanted}) == 1 and len(wanted) > 1:
+        columns[AVERAGE] = tuple(wanted)
+    return columns
 
 
 def tasks_of(columns: ScoreColumns) -> dict[str, None]:
@@ -113,21 +114,6 @@ def _of_single_set(score: TaskScore, results: Results) -> TaskScore:
     if path[-1] in AGGREGATIONS and len(results.subsets(task)) == 1:
         path = (*path[:-1], "all")
     return task, path
-
-
-def _with_average(scores: Sequence[TaskScore], registry: Registry) -> ScoreColumns:
-    """A column for each score, and their average where all tasks are scored in one way.
-
-    A column has the task's whole name where its heading is taken.
-    """
-    columns: dict[str, tuple[TaskScore, ...]] = {}
-    for task, path in scores:
-        heading = _heading([(task, path)], registry)
-        columns[task if heading in columns else heading] = ((task, path),)
-    every = tuple(dict.fromkeys(scores))
-    if len({path for _, path in every}) == 1 and len(every) > 1:
-        columns[AVERAGE] = every
-    return columns
 
 
 def _base(task: str) -> str:
@@ -195,6 +181,7 @@ def method_table(
         if published_rows:
             rows.append(row_of([f"{table.paper}, {table.table}"], HEADING))
             rows += published_rows
+    records = folder.records.select(product(methods, tasks_of(columns)))
     seeds = {value.seeds for of_column in values.values() for value in of_column}
     caption = rendered(
         "caption.txt",
@@ -205,7 +192,7 @@ def method_table(
         },
         protocols=_tasks_by_protocol(columns, folder.registry),
         seeds=sorted(count for count in seeds if count > 1),
-        corpora=_corpora(methods, folder.registry),
+        is_transductive=any(map(is_transductive, methods)),
         dagger=DAGGER,
         ties=ties,
         tie_mark=TIE_MARK,
@@ -215,7 +202,7 @@ def method_table(
         has_other_text=any(
             OTHER_TEXT_MARK in cell.text for row in rows for cell in row.cells
         ),
-        **_digests(methods, columns, folder.records),
+        records=records.digest()[:DIGEST_DIGITS_SHOWN],
     )
     return table_of(["method", *columns], rows, notes=caption.splitlines())
 
@@ -264,33 +251,3 @@ def _tasks_by_protocol(
             protocol = f"{task.text} text, {'+'.join(task.scored)} split"
             tasks.setdefault((score, protocol), []).append(name)
     return tasks
-
-
-def _corpora(methods: Sequence[str], registry: Registry) -> dict[str, tuple[str, bool]]:
-    """What each fit corpus is, and whether a method that is fitted on it is transductive."""
-    corpora: dict[str, tuple[str, bool]] = {}
-    for method in methods:
-        corpus = method.partition("@")[2]
-        meaning = TARGETS.get(corpus, "a corpus that no loaded plug-in defines")
-        if corpus in registry.corpora:
-            meaning = registry.corpora[corpus].note
-        if corpus:
-            corpora[corpus] = meaning, is_transductive(method)
-    return corpora
-
-
-def _digests(
-    methods: Sequence[str], columns: ScoreColumns, results: Results
-) -> dict[str, str]:
-    """The digests of the data that the first method was measured on, and of the records."""
-    tasks = tasks_of(columns)
-    records: list[Record] = []
-    for task in tasks:
-        records += results.records(methods[0], task)
-    data = dict.fromkeys(
-        record.digests["data"][:DIGEST_DIGITS_SHOWN]
-        for record in records
-        if "data" in record.digests
-    )
-    digest = results.select(product(methods, tasks)).digest()[:DIGEST_DIGITS_SHOWN]
-    return {"data": ", ".join(data), "records": digest}
