@@ -90,8 +90,6 @@ def score_table(
     rows_by_method: dict[str, list[tuple[str, ...]]] = {}
     cells_with_number = set()
     for number in numbers:
-        from harness.report.sentences import measured_number, printed_number
-
         cell = number.cell
         method = str(cell.method)
         cells = [(method, task) for task in cell.tasks]
@@ -101,8 +99,8 @@ def score_table(
         row = (
             cell.task if cell.task else f"average of {len(cell.tasks)}",
             " ".join(word for word in (cell.metric, cell.aggregation) if word),
-            (measured_number(number) or MISSING) + remarks,
-            printed_number(cell),
+            (number.shown or MISSING) + remarks,
+            cell.shown,
             str(number.state),
             table,
         )

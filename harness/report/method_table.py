@@ -14,7 +14,6 @@ from itertools import product
 from harness.core.metrics import metric_of
 from harness.core.types import AGGREGATIONS, Task, is_transductive
 from harness.registry import Registry
-from harness.report.sentences import printed_number
 from harness.report.table import (
     DAGGER,
     HEADING,
@@ -222,7 +221,7 @@ def _published_rows(
             if scores and own == [(_base(task), path) for task, path in column]:
                 mark = "" if scores == column else f" {OTHER_TEXT_MARK}"
                 of_row = numbers.setdefault(cell.row.id, {})
-                of_row.setdefault(heading, []).append(f"{printed_number(cell)}{mark}")
+                of_row.setdefault(heading, []).append(f"{cell.shown}{mark}")
     labels = [row.label for row in table.rows]
     for row in table.rows:
         if row.id in numbers:

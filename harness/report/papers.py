@@ -11,8 +11,6 @@ from collections.abc import Mapping, Sequence
 from harness.report.sentences import (
     coverage_note,
     fit_corpus_in_words,
-    measured_number,
-    printed_number,
     training_data_in_words,
 )
 from harness.report.table import (
@@ -173,7 +171,7 @@ def _published_row(
         kinds = [standing.kind for standing in standings.get(cell.id, ())]
         mark = CONTRADICTED_MARK if StandingKind.CONTRADICTED in kinds else ""
         mark += _mark(row.notes.get(cell.column.id, ""), footnotes)
-        cells.append(ShownCell(printed_number(cell), mark=mark))
+        cells.append(ShownCell(cell.shown, mark=mark))
     why_not = ""
     if not any(number.scores for number in printed):
         # A column without a task here says so in its heading.
@@ -204,7 +202,7 @@ def measured_cell(number: Reproduction | None) -> ShownCell:
     if number is None:
         return ShownCell("")
     state = str(number.state)
-    text = measured_number(number)
+    text = number.shown
     if not text:
         return ShownCell(state)
     if number.verdict.sd is not None:

@@ -118,25 +118,6 @@ def evidence_in_words(cell: PublishedNumber, confirmed_by: Reference | None) -> 
 
 # Numbers
 
-MOST_DECIMALS = 4  # shown of a printed number
-LEAST_DECIMALS = 2  # shown of a measured number
-
-
-def measured_number(number: Reproduction) -> str:
-    """The measured mean, with about the decimals that are printed; empty without one."""
-    if number.measured is None:
-        return ""
-    decimals = min(max(number.cell.decimals, LEAST_DECIMALS), MOST_DECIMALS)
-    return f"{number.measured:.{decimals}f}"
-
-
-def printed_number(cell: PublishedNumber) -> str:
-    """The published digits, in points; a long fraction is rounded to four decimals."""
-    digits = cell.in_points or cell.value
-    if len(digits.partition(".")[2]) > MOST_DECIMALS:
-        return f"{float(digits):.{MOST_DECIMALS}f}"
-    return digits
-
 
 def states_in_words(numbers: Iterable[Reproduction]) -> str:
     """`45 exact, 2 match, 1 close`: how many numbers have which state."""

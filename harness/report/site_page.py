@@ -45,7 +45,6 @@ from harness.report.sentences import (
     evidence_in_words,
     fit_corpus_in_words,
     neighbours_in_words,
-    printed_number,
     protocol_in_words,
     standing_in_words,
     training_data_in_words,
@@ -279,7 +278,7 @@ def _published_number(
     reference = confirmed_by(cell, folder.confirmations, folder.records)
     difference = number.verdict.difference
     return {
-        "printed": printed_number(cell),
+        "printed": cell.shown,
         "label": cell.row.name,
         "column": cell.column.label,
         "place": cell.place,

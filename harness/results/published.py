@@ -78,6 +78,7 @@ EVIDENCE: Mapping[str, str] = {
     "inferred": "stated nowhere: concluded from the numbers, or from what others found",
 }
 
+MOST_DECIMALS = 4  # of a point that pages show
 DATA_SETS_WITH_SUBSETS = re.compile(r"sts1\d")
 
 TextByName = Mapping[str, str]
@@ -371,6 +372,14 @@ class PublishedNumber:
     def half_unit(self) -> float:
         """Half a unit of its last digit, in points."""
         return 0.5 * 10.0**-self.decimals
+
+    @property
+    def shown(self) -> str:
+        """The printed digits in points; a long fraction is rounded to four decimals."""
+        digits = self.in_points or self.value
+        if len(digits.partition(".")[2]) > MOST_DECIMALS:
+            return f"{float(digits):.{MOST_DECIMALS}f}"
+        return digits
 
     @property
     def published(self) -> Published | None:

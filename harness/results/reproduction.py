@@ -25,8 +25,10 @@ from harness.results.index import (
     mean_over_tasks,
 )
 from harness.results.origins import Origin, unpinned_origins
-from harness.results.published import PublishedNumber, Table, score_path
+from harness.results.published import MOST_DECIMALS, PublishedNumber, Table, score_path
 from harness.results.verdict import CellState, Measured, Verdict, verdict
+
+LEAST_DECIMALS = 2  # of a measured number that pages show
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +59,14 @@ class Reproduction:
     def measured(self) -> float | None:
         """The mean over seeds, in points."""
         return fmean(self.scores) if self.scores else None
+
+    @property
+    def shown(self) -> str:
+        """The measured mean, with about the decimals that are printed; empty without one."""
+        if self.measured is None:
+            return ""
+        decimals = min(max(self.cell.decimals, LEAST_DECIMALS), MOST_DECIMALS)
+        return f"{self.measured:.{decimals}f}"
 
 
 def count(cells: Collection[Reproduction]) -> Counter[str]:

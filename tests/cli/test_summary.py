@@ -20,7 +20,6 @@ from harness.cli.summary import (
 )
 from harness.evaluation.run import Outcome
 from harness.registry import load_registry
-from harness.report.sentences import printed_number
 from harness.results.index import LOW_COVERAGE
 from harness.results.records import Cell
 from harness.results.store import Store
@@ -53,7 +52,7 @@ def test_a_score_stands_beside_its_published_number_and_verdict(off, verdict, tm
     numbers, table = shown(measured(STS.method, STS.task, STS.points + off))
     assert table[2] == f"{STS.method}:"
     measured_score = f"{STS.points + off:.4f}"
-    published = [STS.task, "spearman", "all", measured_score, printed_number(STS)]
+    published = [STS.task, "spearman", "all", measured_score, STS.shown]
     assert [*published, verdict, "mteb.1-12-75"] in [row.split() for row in table]
     assert verdict in count_in_words(numbers, 1)
     lines = lines_of_differing_numbers(numbers, tmp_path)
