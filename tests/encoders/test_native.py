@@ -211,7 +211,6 @@ ASKED_FOR = [
     (POOLED, switch("max_tokens"), {}, "native"),
     (POOLED, switch("cls_token", "mean_tokens"), {}, "native"),
     (POOLED, {"pooling_mode": "cls"}, {}, "cls"),
-    (POOLED, {"pooling_mode": ["cls", "mean"]}, {}, "native"),
     (POOLED, {}, {"sentence_roberta_config.json": LOWER}, "native"),
     (POOLED, {}, {WHOLE: DEFAULT}, "native"),
     (POOLED, {}, {WHOLE: EMPTY}, "mean"),

@@ -91,9 +91,7 @@ def test_what_this_recipe_and_seed_did_not_make_is_refused(
     for change in (
         {"seed": 7},
         {"command": f"harness train {RECIPE} --temperature 1.0"},
-        {"command": None},
         {"start": {"tiny": "0" * 64}},
-        {"start": None},
     ):
         (folder / "training.json").write_text(json.dumps(training | change))
         with refused(DataError, r"wanted harness train simcse-sup .* with seed 0"):
