@@ -42,7 +42,6 @@ TEXTS = (
     "a",
 )
 PACKED = ("bert", "roberta", "distilbert", "electra", "mpnet")
-EACH_PASS = ("bert", "roberta", "mpnet", "albert", "t5", "gpt2")
 ONEDNN = Choice("packed", "onednn", 2, 1, 64)
 
 

@@ -122,7 +122,7 @@ def dense(tmp_path_factory):
 
 
 POOLING, DENSE = "1_Pooling/config.json", "2_Dense/config.json"
-READER, WHOLE = "sentence_bert_config.json", "config_sentence_transformers.json"
+WHOLE = "config_sentence_transformers.json"
 FIRST = entry("", "Transformer")
 FOREIGN = {"path": "", "type": "custom_st.Transformer"}
 REFUSED = [

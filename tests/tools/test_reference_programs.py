@@ -20,7 +20,6 @@ from harness.training.recipes import SbertNli, SbertSts, SimcseSup
 
 programs = pytest.importorskip("reference_programs")
 
-ROOT = Path(__file__).resolve().parents[2]
 RESULTS = committed_results()
 COUNT = 96
 SETTINGS = {
