@@ -1,5 +1,6 @@
 """The paired bootstrap, and methods compared by it: two of them, the columns of a table, claims."""
 
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,7 +12,7 @@ from refusals import refused
 
 from harness.core.errors import DataError, ScoreError, UsageError
 from harness.core.metrics.auc import roc_auc
-from harness.core.pairs import Pairs
+from harness.core.pairs import Pairs, pairs_digest
 from harness.evaluation import bootstrap
 from harness.evaluation.bootstrap import (
     bootstrap_scores,
@@ -200,35 +201,33 @@ MEAN, CLS, SEEDED = "fake.mean", "fake.cls", "fake.mean+stretch@target"
 ALL = ("spearman", "all")
 ON_TOY = Contrast(MEAN, CLS, (("toy", ALL),))
 BOTH = (("toy", ALL), ("sts-b", ALL))
+NOWHERE = Path("nowhere")  # these tasks read no file
 
 
 @pytest.fixture
-def loader(tmp_path):
-    return library(tmp_path / "library")
-
-
-@pytest.fixture
-def runs(tmp_path, loader):
+def runs(tmp_path):
     """Records of two methods, one of them equal to gold on a task, and five seeds of a third."""
     rng, store = np.random.default_rng(7), Store(tmp_path / "runs")
     for of in (TOY, OTHER):
-        gold = loader.texts(of).pairs.gold / 5
+        gold = of.pairs(NOWHERE).gold / 5
         of_mean = gold if of == OTHER else rng.normal(size=30)
-        write(store, loader, MEAN, of, of_mean, 59.0)
-        write(store, loader, CLS, of, rng.normal(size=30), 58.0)
+        write(store, MEAN, of, of_mean, 59.0)
+        write(store, CLS, of, rng.normal(size=30), 58.0)
         for seed in range(5):
             values = gold + rng.normal(scale=0.5, size=30)
-            write(store, loader, SEEDED, of, values, 70.0 + seed, seed)
+            write(store, SEEDED, of, values, 70.0 + seed, seed)
     return store
 
 
-def write(store, loader, method, of, values, score, seed=0, data=None):
+def write(store, method, of, values, score, seed=0, data=None):
     """Store the similarities of pairs, and a score."""
-    digests = {"data": data or loader.texts(of).digests["data"]}
-    identity = REGISTRY.parse(method).identity
-    scores = {"spearman": {"all": score}}
     record = made_record(
-        method, of.name, scores, seed, identity=identity, digests=digests
+        method,
+        of.name,
+        {"spearman": {"all": score}},
+        seed,
+        identity=REGISTRY.parse(method).identity,
+        digests={"data": data or pairs_digest(of.pairs(NOWHERE))},
     )
     store.write(record, values.astype(np.float32), {})
 
@@ -238,16 +237,16 @@ def forget(runs, method, of, seed=0):
     runs.path(Cell(method, of.name, seed)).with_suffix(".safetensors").unlink()
 
 
-def resampler(runs, loader):
+def resampler(runs):
     """What compares methods, on the records of a run as they are now."""
-    return Resampler(ResultsFolder(runs.folder, REGISTRY), loader)
+    return Resampler(ResultsFolder(runs.folder, REGISTRY), library(runs.folder))
 
 
-def resampled(runs, loader, method, *of_tasks, seeds=1):
+def resampled(runs, method, *of_tasks, seeds=1):
     """The mean score of a method on the resamples of tasks, worked out by hand."""
     means = []
     for of in of_tasks:
-        pairs = loader.texts(of).pairs
+        pairs = of.pairs(NOWHERE)
         columns = [runs.cosines(Cell(method, of.name, seed)) for seed in range(seeds)]
         counts = draw_counts(item_texts(pairs), RESAMPLES)
         scores = bootstrap_scores(np.stack(columns), pairs, ALL, counts)
@@ -264,41 +263,41 @@ def numbers(difference):
 # Two methods
 
 
-def test_it_is_the_paired_bootstrap_on_each_task(runs, loader):
-    tests = compare_methods(MEAN, CLS, (), resampler(runs, loader))
+def test_it_is_the_paired_bootstrap_on_each_task(runs):
+    tests = compare_methods(MEAN, CLS, (), resampler(runs))
     assert [test.contrast.scores[0][0] for test in tests] == ["toy", "sts-b"]
     assert [(test.points, test.by) for test in tests] == [(1.0, ITEMS)] * 2
-    both = [resampled(runs, loader, method, OTHER) for method in (MEAN, CLS)]
+    both = [resampled(runs, method, OTHER) for method in (MEAN, CLS)]
     assert numbers(tests[1]) == pytest.approx(interval_and_p(*both))
     holms = holm([test.p for test in tests])
     assert [test.p_holm for test in tests] == pytest.approx(holms)
-    [alone] = compare_methods(MEAN, CLS, (OTHER,), resampler(runs, loader))
+    [alone] = compare_methods(MEAN, CLS, (OTHER,), resampler(runs))
     assert alone.p_holm == alone.p == tests[1].p
 
 
-def test_what_cannot_be_compared_is_told_with_the_reason(runs, loader):
+def test_what_cannot_be_compared_is_told_with_the_reason(runs):
     def require_refused(words, *tasks, second=CLS):
         with refused((DataError, UsageError), words):
-            compare_methods(MEAN, second, tasks, resampler(runs, loader))
+            compare_methods(MEAN, second, tasks, resampler(runs))
 
     require_refused("wanted two methods", second=MEAN)
     require_refused("no task that fake.mean and fake.last2", second="fake.last2")
     not_run = "no-train: wanted a score of each method, found fake.mean: not run, "
     require_refused(not_run, REGISTRY.tasks["no-train"])
-    write(runs, loader, CLS, TOY, np.ones(30), 58.0, data="other pairs")
+    write(runs, CLS, TOY, np.ones(30), 58.0, data="other pairs")
     require_refused("fake.cls was scored on other pairs of toy", TOY)
-    write(runs, loader, CLS, TOY, np.ones(30), None)
+    write(runs, CLS, TOY, np.ones(30), None)
     require_refused("fake.cls: undefined; harness run -m fake.cls", TOY)
 
 
-def test_without_similarities_the_difference_stands_without_a_test(runs, loader):
+def test_without_similarities_the_difference_stands_without_a_test(runs):
     def compared(*tasks):
-        return compare_methods(MEAN, CLS, tasks, resampler(runs, loader))
+        return compare_methods(MEAN, CLS, tasks, resampler(runs))
 
     forget(runs, CLS, TOY)
     toy, other = compared()
     assert (toy.points, toy.by, toy.p, toy.p_holm) == (1.0, NO_INTERVAL, None, None)
-    assert resampler(runs, loader).lacking(toy.contrast) == [CLS]
+    assert resampler(runs).lacking(toy.contrast) == [CLS]
     assert other.p_holm == other.p
     forget(runs, MEAN, TOY)
     assert compared() == [other]
@@ -308,14 +307,14 @@ def test_without_similarities_the_difference_stands_without_a_test(runs, loader)
 # Columns of a table
 
 
-def test_the_methods_of_a_column_are_tested_against_its_best(runs, loader):
+def test_the_methods_of_a_column_are_tested_against_its_best(runs):
     """The best is that of the means over seeds, whatever seed 0 has."""
-    gold = loader.texts(TOY).pairs.gold
-    write(runs, loader, SEEDED, TOY, -gold, 50.0)
+    gold = TOY.pairs(NOWHERE).gold
+    write(runs, SEEDED, TOY, -gold, 50.0)
     columns = {"TOY": ((TOY.name, ALL),), "lost": ((LEXICAL.name, ("alignment",)),)}
-    tied = ties_with_best((MEAN, CLS, SEEDED), columns, resampler(runs, loader))
-    best = resampled(runs, loader, SEEDED, TOY, seeds=5)
-    others = [resampled(runs, loader, method, TOY) for method in (MEAN, CLS)]
+    tied = ties_with_best((MEAN, CLS, SEEDED), columns, resampler(runs))
+    best = resampled(runs, SEEDED, TOY, seeds=5)
+    others = [resampled(runs, method, TOY) for method in (MEAN, CLS)]
     ps = holm([interval_and_p(best, other)[2] for other in others])
     wanted = {name for name, p in zip((MEAN, CLS), ps, strict=True) if p > 0.05}
     assert tied == {"TOY": wanted}
@@ -324,35 +323,35 @@ def test_the_methods_of_a_column_are_tested_against_its_best(runs, loader):
 # What pages show
 
 
-def shown(runs, loader, known=None, better=MEAN):
+def shown(runs, known=None, better=MEAN):
     """The differences of a claim on both tasks and their average."""
     contrasts = [Contrast(better, CLS, of) for of in (BOTH[:1], BOTH[1:], BOTH)]
     claim = SimpleNamespace(parts=[("", None, contrast) for contrast in contrasts])
-    found = resampler(runs, loader)
+    found = resampler(runs)
     found.results.claims = SimpleNamespace(resolved=[claim])
     return compare_shown(found, known or {})
 
 
 @pytest.mark.parametrize(("better", "seeds"), [(MEAN, 1), (SEEDED, 5)])
-def test_an_average_has_the_interval_of_the_mean(runs, loader, better, seeds):
-    made = shown(runs, loader, better=better)
+def test_an_average_has_the_interval_of_the_mean(runs, better, seeds):
+    made = shown(runs, better=better)
     assert len(made) == 3
     for scores, tasks in ((BOTH[:1], (TOY,)), (BOTH, (TOY, OTHER))):
-        first = resampled(runs, loader, better, *tasks, seeds=seeds)
-        second = resampled(runs, loader, CLS, *tasks)
+        first = resampled(runs, better, *tasks, seeds=seeds)
+        second = resampled(runs, CLS, *tasks)
         found = made[Contrast(better, CLS, scores)]
         assert numbers(found) == pytest.approx(interval_and_p(first, second))
         assert found.by == (ITEMS if better == MEAN else SEEDS_AND_ITEMS)
         assert found.points == (1.0 if better == MEAN else 72 - 58)
 
 
-def test_a_seed_without_similarities_leaves_the_test_over_seeds(runs, loader):
+def test_a_seed_without_similarities_leaves_the_test_over_seeds(runs):
     forget(runs, SEEDED, TOY, 4)
-    made = shown(runs, loader, better=SEEDED)
+    made = shown(runs, better=SEEDED)
     assert {contrast.scores for contrast in made} == {BOTH[1:]}
 
 
-def test_a_known_difference_stays_until_its_scores_move(runs, loader):
+def test_a_known_difference_stays_until_its_scores_move(runs):
     def known(points):
         return {
             ON_TOY: Difference(
@@ -360,11 +359,11 @@ def test_a_known_difference_stays_until_its_scores_move(runs, loader):
             )
         }
 
-    assert shown(runs, loader, known(1.0))[ON_TOY] == known(1.0)[ON_TOY]
-    assert shown(runs, loader, known(2.4))[ON_TOY].points == 1.0
+    assert shown(runs, known(1.0))[ON_TOY] == known(1.0)[ON_TOY]
+    assert shown(runs, known(2.4))[ON_TOY].points == 1.0
     for of in (TOY, OTHER):
         forget(runs, MEAN, of)
-    assert shown(runs, loader) == {}
+    assert shown(runs) == {}
     for record in runs.folder.rglob("fake.cls/**/seed-0.json"):
         record.unlink()
-    assert shown(runs, loader, known(1.0)) == known(1.0)
+    assert shown(runs, known(1.0)) == known(1.0)
