@@ -25,9 +25,11 @@ from harness.results.records import Cell, cell_of
 from harness.results.store import Store
 
 
-@pytest.fixture
-def places(tmp_path):
-    return Places(tmp_path / "cache")
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    """The folder of the cache, as the environment names it."""
+    monkeypatch.setenv("HARNESS_CACHE_DIR", str(tmp_path / "cache"))
+    return tmp_path / "cache"
 
 
 def hashed(texts):
@@ -40,25 +42,21 @@ def hashed(texts):
     )
 
 
-def test_a_name_a_folder_and_a_method_are_functions_from_texts_to_vectors(
-    places, tmp_path
-):
+def test_a_name_a_folder_and_a_method_are_functions_from_texts_to_vectors(tmp_path):
     texts = ["A man eats.", "", "A man eats."]
     method = load_registry().parse("bert-mini.mean")
-    by_name = harness.encoder("bert-mini.mean", places=places)
+    by_name = harness.encoder("bert-mini.mean")
     assert by_name.method == method
-    shutil.copytree(places.encoder(method.encoder), tmp_path / "My_model")
-    by_folder = harness.encoder(tmp_path / "My_model", places=places)
+    shutil.copytree(Places(tmp_path).encoder(method.encoder), tmp_path / "My_model")
+    by_folder = harness.encoder(tmp_path / "My_model")
     assert by_folder.method.id == "my-model.mean"
-    for embed in (by_folder, harness.encoder(method, places=places)):
+    for embed in (by_folder, harness.encoder(method)):
         np.testing.assert_array_equal(embed(texts), by_name(texts))
 
 
-def test_an_encoder_is_fitted_on_the_corpus_of_its_id_as_a_cell_of_a_run_is(
-    places, tmp_path
-):
+def test_an_encoder_is_fitted_on_the_corpus_of_its_id_as_a_cell_of_a_run_is(tmp_path):
     name = "glove-mini.mean+sn+whitening:8@mini-text"
-    embed = harness.encoder(name, seed=1, places=places)
+    embed = harness.encoder(name, seed=1)
     registry, runs = load_registry(), Store(tmp_path / "runs")
     task = registry.tasks["mini-sts"]
     cell = PlannedCell(registry.parse(name), task, 1)
@@ -89,10 +87,10 @@ def as_mteb_of_texts(model, **given):
 
 @pytest.mark.parametrize("opened", [encoder_of_texts, as_mteb_of_texts])
 def test_texts_whose_words_the_vectors_lack_are_refused_unless_allowed(
-    opened, places, tmp_path
+    opened, tmp_path
 ):
     (tmp_path / "words.txt").write_text("one 1 0.5 2\nnil 3 1 1\n")
-    embed = opened(tmp_path / "words.txt", places=places)
+    embed = opened(tmp_path / "words.txt")
     with refused(ScoreError, r"found one for 0\.0 %.* with min_coverage=0$"):
         embed(UNKNOWN)
     assert embed(["one", ""]).shape == (2, 3)
@@ -101,9 +99,7 @@ def test_texts_whose_words_the_vectors_lack_are_refused_unless_allowed(
     ):
         embed(["one two " * 4 + "one", "two " * 11])
     with pytest.warns(UserWarning, match=r": 0\.0 %"):
-        assert not opened(tmp_path / "words.txt", places=places, min_coverage=0.0)(
-            UNKNOWN
-        ).any()
+        assert not opened(tmp_path / "words.txt", min_coverage=0.0)(UNKNOWN).any()
 
 
 def opened_and_measured(model, **given):
@@ -112,40 +108,43 @@ def opened_and_measured(model, **given):
 
 
 @pytest.mark.parametrize("opened", [encoder_of_texts, as_mteb, opened_and_measured])
-def test_what_a_name_does_not_say_of_the_pooling_is_a_warning(opened, places, tmp_path):
+def test_what_a_name_does_not_say_of_the_pooling_is_a_warning(opened, tmp_path):
     folder = tmp_path / "mine"
-    shutil.copytree(places.encoder(load_registry().encoders["bert-mini"]), folder)
-    opened(folder, places=places)  # modules.json says what its pooling is
+    shutil.copytree(
+        Places(tmp_path).encoder(load_registry().encoders["bert-mini"]), folder
+    )
+    opened(folder)  # modules.json says what its pooling is
     with pytest.warns(UserWarning, match=r"`cls` .* modules of mine"):
-        opened(f"{folder}.cls", places=places)
+        opened(f"{folder}.cls")
     (folder / "modules.json").unlink()
-    opened(f"{folder}.mean", places=places)
+    opened(f"{folder}.mean")
     with pytest.warns(
         UserWarning, match=r"mine: its folder has no modules.json.*mine\.mean here"
     ):
-        opened(folder, places=places)
+        opened(folder)
 
 
 @pytest.mark.parametrize("corpus", ["mini-text", "target"])
-def test_a_fit_on_texts_of_ones_own_names_no_corpus(corpus, places):
+def test_a_fit_on_texts_of_ones_own_names_no_corpus(corpus):
     texts = ["A man eats.", "A dog runs.", "It rains."]
     name = f"glove-mini.mean+sn@{corpus}"
-    by_name = harness.encoder(name, texts=iter(texts), places=places)
+    by_name = harness.encoder(name, texts=iter(texts))
     assert by_name.method.id == "glove-mini.mean+sn@own-texts"
     assert by_name.fitted_on == text_digest(texts)
-    model = harness.as_mteb(name, texts=iter(texts), places=places)
+    model = harness.as_mteb(name, texts=iter(texts))
     assert model.mteb_model_meta.name == "harness/glove-mini.mean+sn@own-texts"
     for what_needs_texts in (harness.encoder, harness.as_mteb):
         with refused(UsageError, "wanted texts to fit it on"):
-            what_needs_texts(by_name.method, places=places)
+            what_needs_texts(by_name.method)
     with refused(UsageError, "only a program fits on texts of its own"):
-        harness.evaluate(by_name.method, "mini-sts", places=places)
+        harness.evaluate(by_name.method, "mini-sts")
 
 
-def test_a_frame_has_the_scores_that_a_run_has(places, tmp_path):
+def test_a_frame_has_the_scores_that_a_run_has(tmp_path):
     methods = ["glove-mini.mean", "glove-mini.mean+sn@target"]
     tasks = ["mini-sts", "mini-kind"]
-    frame = harness.evaluate(methods, tasks, output=tmp_path / "runs", places=places)
+    where = {"output": tmp_path / "runs", "places": Places(tmp_path / "other cache")}
+    frame = harness.evaluate(methods, tasks, **where)
     stored = {(r.method, r.task): r for r in Store(tmp_path / "runs").records()}
     assert len(stored) == len(frame) == 4
     for row in frame.itertuples():
@@ -173,18 +172,18 @@ def test_a_function_that_gives_no_vectors_is_refused(function, said):
         FunctionConfig("f", function).vectors(["a", "be"])
 
 
-def test_a_function_whose_rows_depend_on_more_than_their_text_is_refused(places):
+def test_a_function_whose_rows_depend_on_more_than_their_text_is_refused():
     def centred_on_its_batch(texts):
         return hashed(texts) - hashed(texts).mean(axis=0)
 
     with refused(
         ScoreError, "wanted one vector of a text whatever the texts next to it"
     ):
-        harness.evaluate(centred_on_its_batch, "mini-sts", places=places)
+        harness.evaluate(centred_on_its_batch, "mini-sts")
 
 
 def test_a_function_or_an_object_that_encodes_is_a_model_and_a_task_can_be_ones_own(
-    places,
+    cache,
 ):
     class Model:
         def encode(self, texts):
@@ -192,13 +191,13 @@ def test_a_function_or_an_object_that_encodes_is_a_model_and_a_task_can_be_ones_
 
     task = load_registry().tasks["mini-sts"]
     mine = replace(task, name="my-sts", scored=("dev",))
-    frame = harness.evaluate(Model(), [mine, "mini-sts", task], places=places)
+    frame = harness.evaluate(Model(), [mine, "mini-sts", task])
     assert list(frame.task) == ["my-sts", "mini-sts"]
     tasks = ["mini-sts.dev", "mini-sts"]
-    by_name = harness.evaluate(hashed, tasks, name="letters", places=places)
+    by_name = harness.evaluate(hashed, tasks, name="letters")
     assert list(frame.score) == list(by_name.score)
     assert set(by_name.method) == {"letters.native"}
-    assert not places.cache.exists()  # nothing of a function is kept
+    assert not cache.exists()  # nothing of a function is kept
 
 
 @pytest.mark.parametrize(
@@ -212,12 +211,10 @@ def test_a_function_or_an_object_that_encodes_is_a_model_and_a_task_can_be_ones_
     ],
     ids=str,
 )
-def test_what_is_asked_wrongly_is_refused_before_it_is_measured(given, said, places):
+def test_what_is_asked_wrongly_is_refused_before_it_is_measured(given, said, cache):
     with refused(UsageError, said):
-        harness.evaluate(
-            **{"model": hashed, "tasks": "mini-sts", "places": places} | given
-        )
-    assert not places.cache.exists()
+        harness.evaluate(**{"model": hashed, "tasks": "mini-sts"} | given)
+    assert not cache.exists()
 
 
 WRONG_TYPES = {
