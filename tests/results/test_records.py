@@ -44,12 +44,6 @@ CELL = Cell("fake:8.mean+sn@target", "sts-b.dev", 3)
 TEXT = st.text(st.characters(codec="utf-8"), min_size=1, max_size=20)
 NUMBERS = st.one_of(st.none(), st.floats(0, 100))
 TREES = st.recursive(NUMBERS, lambda inner: st.dictionaries(TEXT, inner, max_size=3))
-# One group, which all aggregates equal or not, and two.
-GROUPED = st.builds(
-    lambda wmean, groups: {"all": 70.0, "mean": 70.0, "wmean": wmean, "groups": groups},
-    st.sampled_from([70.0, 69.9]),
-    st.sampled_from([{"a": 70.0}, {"a": 70.0, "b": 70.0}]),
-)
 ODD = st.one_of(
     TEXT, st.sampled_from([".", "..", "...", "a/b", "../../x", "C:\\x", "%2E", "~"])
 )
@@ -158,7 +152,7 @@ def test_a_record_whose_similarities_are_gone_or_damaged_is_not_done(store):
     sidecar = written(store).with_suffix(".safetensors")
     whole = sidecar.read_bytes()
     flipped = whole[:-1] + bytes([whole[-1] ^ 1])
-    for content in (whole[:-1], b"", b"\x05\0\0\0\0\0\0\0[1,2]", flipped):
+    for content in (whole[:-1], flipped):
         sidecar.write_bytes(content)
         assert not store.is_done(CELL, IDENTITY)
         with pytest.raises(
@@ -242,18 +236,6 @@ def test_what_is_no_record_is_refused_by_name(store, content, complaint):
 
 # Committed
 
-VALUES = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | TEXT,
-    lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3)
-    ),
-    max_leaves=6,
-)
-FIELDS = st.dictionaries(TEXT, VALUES, max_size=3)
 CELLS = st.builds(
     Cell,
     st.builds("{}.{}".format, st.sampled_from(["a", "b:8", "con", "é"]), TEXT),
@@ -262,15 +244,11 @@ CELLS = st.builds(
 )
 RECORDS = st.lists(
     st.builds(
-        lambda cell, identity, **fields: record(
-            **vars(cell), identity=identity, **fields
-        ),
+        lambda cell, **fields: record(**vars(cell), **fields),
         CELLS,
-        TEXT,
-        scores=st.dictionaries(TEXT, TREES | GROUPED, max_size=3),
-        digests=st.sampled_from([{"data": "d"}, {"data": "e"}, {}]),
-        environment=FIELDS,
-        facts=FIELDS,
+        identity=TEXT,
+        scores=st.dictionaries(TEXT, TREES, max_size=3),
+        facts=st.dictionaries(TEXT, NUMBERS | TEXT, max_size=3),
     ),
     unique_by=cell_of,
     max_size=8,
@@ -287,17 +265,11 @@ def test_records_survive_promotion_and_their_files_know_no_order(
     shuffled = random.sample(made, len(made))
     assert other.promote(shuffled[:cut]) + other.promote(shuffled[cut:]) == len(made)
     for path in store.folder.glob("records/*/*.jsonl"):
-        assert (
-            path.read_bytes()
-            == (other.folder / path.relative_to(store.folder)).read_bytes()
-        )
-    read = list(store.records())
-    assert sorted(map(encode, read)) == sorted(
-        map(encode, made)
-    )  # to the byte, and so the digests
-    assert [cell_of(record).names for record in read] == sorted(
-        cell_of(r).names for r in made
-    )
+        copy = other.folder / path.relative_to(store.folder)
+        assert path.read_bytes() == copy.read_bytes()
+    wanted = sorted(made, key=lambda record: cell_of(record).names)
+    # To the byte, and so the digests.
+    assert [*map(encode, store.records())] == [*map(encode, wanted)]
     assert all(store.read(cell_of(record)) == record for record in made)
     assert store.promote(shuffled) == 0
 

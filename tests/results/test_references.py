@@ -18,7 +18,6 @@ from harness.results.conformance import (
     find_confirmations,
 )
 from harness.results.folder import ResultsFolder
-from harness.results.questions import Trial
 from harness.results.verdict import CellState
 
 COMMITTED = Path(__file__).resolve().parents[2] / "results"
@@ -50,32 +49,6 @@ def test_a_difference_has_the_verdict_of_a_deterministic_cell(ours, state, agree
     [score] = compare_reference(THEIRS, results_of(record(ours)), {}, REGISTRY)
     assert (score.ours, score.state, score.agrees) == (ours, state, agrees)
     assert score.difference == pytest.approx(ours - 41.5, abs=1e-9)
-
-
-def test_a_training_is_compared_by_the_mean_of_its_seeds():
-    cell = ReferenceCell({"best": 55.5}, training="simcse-unsup --from bert-mini")
-    reference = replace(THEIRS, cells=(cell,), tolerance=1.0, reason="dropout")
-    best = (55.0, 55.1, 55.2, 55.3, 55.4)
-    trials = [
-        Trial(
-            seed=seed,
-            before=57.8,
-            best=score,
-            step=125,
-            steps=125,
-            loss=0.4,
-            seconds=60.0,
-            start={},
-            data={},
-            environment={},
-        )
-        for seed, score in enumerate(best)
-    ]
-    [score] = compare_reference(
-        reference, results_of(), {cell.training: trials}, REGISTRY
-    )
-    assert score.ours == pytest.approx(55.2)
-    assert (score.state, score.agrees) == (CellState.CONSISTENT, True)
 
 
 @pytest.mark.parametrize(
