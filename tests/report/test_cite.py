@@ -8,16 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 from committed import TABLES
-from fakes import (
-    OTHER,
-    TOY,
-    FakeConfig,
-    made_record,
-    method,
-    registry,
-    results_folder,
-    results_of,
-)
+from fakes import FakeConfig, made_record, method, registry, results_folder, results_of
 
 from harness.core.errors import DataError
 from harness.data.catalogue import DATA_ASSETS
@@ -31,7 +22,7 @@ from harness.report.cite import (
     published_sentence,
 )
 from harness.results.index import Results
-from harness.results.published import Column, Row, Table
+from harness.results.published_tables import load_table
 from harness.results.store import Store
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -39,8 +30,9 @@ ENTRIES = entries()
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 ENVIRONMENT = {"commit": COMMIT, "dirty": False, "harness": "0.1.0"}
-FAKES = registry(FakeConfig())
 REGISTRY = load_registry()
+FAKES = registry(FakeConfig())
+FAKES.tasks.update(REGISTRY.tasks)
 
 
 # BibTeX
@@ -114,37 +106,7 @@ def test_the_harness_is_cited_at_the_version_of_the_package():
 
 SEEDED = method("mean", "stretch", on="target")
 PLAIN = method("mean")
-PRINTED = {"toy": "70.72", "other": "60.50", "avg": "65.61"}
-PLAIN_ROW = Row("plain", "Plain", "fake", "none", "none", PRINTED, method=PLAIN.id)
-SEEDED_ROW = Row(
-    "seeded",
-    "Seeded",
-    "fake",
-    "target",
-    "none",
-    PRINTED,
-    method=SEEDED.id,
-    transductive=True,
-)
-QUOTED_ROW = Row(
-    "quoted", "Quoted", "fake", "none", "none", {"toy": "58.02"}, why_not="quoted"
-)
-TABLE = Table(
-    id="toy.t1",
-    paper="Toy (Nobody 1999)",
-    table="Table 1",
-    title="Table 1: toys",
-    cite="li2020bertflow",
-    source="nowhere",
-    metric="spearman",
-    aggregation="wmean",
-    columns=(
-        Column("toy", "TOY", task=TOY.name),
-        Column("other", "OTHER", task=OTHER.name, aggregation="single set"),
-        Column("avg", "Avg.", average_of=("toy", "other")),
-    ),
-    rows=(PLAIN_ROW, SEEDED_ROW, QUOTED_ROW),
-)
+TABLE = load_table(Path(__file__).parent / "golden" / "synthetic.toml", FAKES)
 
 
 def record(one, task, seed=0, score=70.0, identity="", **environment):
@@ -164,27 +126,31 @@ def folder_of(results, registry=FAKES, tables=(TABLE,)):
 
 
 def test_the_digest_of_a_citation_is_over_the_records_as_files_have_them(tmp_path):
-    scores = (70.4, 70.5, 70.65, 70.8, 70.9)
-    made = [record(SEEDED, "toy", seed, score) for seed, score in enumerate(scores)]
+    scores = (81.4, 81.5, 81.65, 81.8, 81.9)
+    made = [record(SEEDED, "sts-b", seed, score) for seed, score in enumerate(scores)]
     store = Store(tmp_path)
     store.commit(made)
-    sentences, _ = cite_cell("toy.t1/seeded/toy", folder_of(Results.read(store)))
+    folder = folder_of(Results.read(store))
+    sentences, _ = cite_cell("synthetic/seeded/sts-b", folder)
     file = store.committed_path(SEEDED.id).read_bytes()
     assert sentences == [
-        "Seeded, TOY (toy, test, raw text), "
-        "Spearman x100 of cosine and gold, subsets weighted by their pairs (wmean): "
-        "published 70.72 in Toy (Nobody 1999), Table 1; "
-        "measured 70.65 ± 0.21 over 5 seeds (-0.07, consistent) by fake.mean+stretch@target "
+        "Seeded (Calibrated), STS-B (sts-b, test, raw text), "
+        "Spearman x100 of cosine and gold, single set: "
+        "published 82.00 in Nobody et al. 1999, Table 1; "
+        "measured 81.65 ± 0.21 over 5 seeds (-0.35, consistent) by fake.mean+stretch@target "
         "with sentence-embedding-harness 0.1.0, commit 0123456789ab, records sha256 "
         f"{hashlib.sha256(file).hexdigest()}."
     ]
 
 
 UNMEASURED = {
-    "not run": ("toy.t1/plain/toy", []),
-    "stale": ("toy.t1/plain/toy", [record(PLAIN, "toy", identity="Method(other)")]),
-    "quoted": ("toy.t1/quoted/toy", [record(PLAIN, "toy")]),
-    "an average with a hole": ("toy.t1/plain/avg", [record(PLAIN, "toy")]),
+    "not run": ("synthetic/plain/sts-b", []),
+    "stale": (
+        "synthetic/plain/sts-b",
+        [record(PLAIN, "sts-b", identity="Method(other)")],
+    ),
+    "a spread": ("synthetic/sd/sts-b", [record(PLAIN, "sts-b")]),
+    "an average with a hole": ("synthetic/plain/avg", [record(PLAIN, "sts-b")]),
 }
 CODE = {
     "uncommitted changes": [{"dirty": True}],
@@ -209,14 +175,16 @@ def test_citations_are_golden(approved):
     }
     for what, environments in CODE.items():
         made = [
-            record(SEEDED, "toy", seed, **environment)
+            record(SEEDED, "sts-b", seed, **environment)
             for seed, environment in enumerate(environments)
         ]
-        citations[what] = cite_cell("toy.t1/seeded/toy", folder_of(results_of(*made)))
-    made = [record(PLAIN, task, score=60.5) for task in ("toy", OTHER.name)]
-    made.append(record(SEEDED, "toy", identity="Method(other)"))
+        citations[what] = cite_cell(
+            "synthetic/seeded/sts-b", folder_of(results_of(*made))
+        )
+    made = [record(PLAIN, task, score=60.5) for task in ("sts12", "sts-b")]
+    made.append(record(SEEDED, "sts-b", identity="Method(other)"))
     folder = folder_of(results_of(*made, found=FAKES))
-    citations["a table"] = cite_table("toy.t1", folder)
+    citations["a table"] = cite_table("synthetic", folder)
     citations["a method"] = cite_method("fake.mean", folder)
     citations["a stale method"] = cite_method(SEEDED.id, folder)
     citations["everything"] = cite_harness(folder)

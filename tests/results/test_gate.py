@@ -32,7 +32,6 @@ from harness.results.folder import ResultsFolder
 from harness.results.gate import (
     GOLDEN_ACROSS_PLATFORMS,
     GOLDEN_SAME_PLATFORM,
-    TOLERANCE_ACROSS_PLATFORMS,
     Check,
     Gate,
     Override,
@@ -398,27 +397,24 @@ def check_of(made, committed, *overrides):
     )
 
 
-OVERRIDE_OF_CELL = Override("m", "t", 0.1, "why")
-
-
 @pytest.mark.parametrize(
-    ("by", "system", "override", "tolerance"),
+    ("system", "own", "tolerance"),
     [
-        (SAME_PLATFORM, "Linux", None, 0.001),
-        (TOLERANCE_ACROSS_PLATFORMS, "Darwin", None, 0.05),
-        (0.1, "Linux", OVERRIDE_OF_CELL, 0.1),
-        (0.1, "Darwin", OVERRIDE_OF_CELL, 0.1),
-        (1e-5, "Linux", replace(OVERRIDE_OF_CELL, tolerance=1e-5), 1e-5),
+        ("Linux", None, 0.001),
+        ("Darwin", None, 0.05),
+        ("Darwin", 0.1, 0.1),
+        ("Linux", 1e-5, 1e-5),
     ],
 )
 @pytest.mark.parametrize("sign", [1, -1])
-def test_the_tolerance_itself_is_within(by, system, override, tolerance, sign):
-    overrides = [override] if override else []
+def test_the_tolerance_itself_is_within(system, own, tolerance, sign):
+    overrides = [Override("m", "t", own, "why")] if own else []
     for share, moved in ((1, False), (1 + 1e-9, False), (1.01, True)):
-        made = record(70 + sign * share * by, environment={"system": system})
+        points = 70 + sign * share * tolerance
+        made = record(points, environment={"system": system})
         check = check_of(made, seeds(70.0), *overrides)
         assert (check.moved, check.tolerance) == (moved, tolerance)
-        assert check.notable == bool(override)
+        assert check.notable == bool(own)
 
 
 @pytest.mark.parametrize(
@@ -465,7 +461,7 @@ def test_a_trained_cell_may_move_within_the_interval_of_its_seeds(scores, sign):
 def test_seeds_that_are_not_committed_and_their_tolerances():
     other = check_of(record(70.0, seed=1), seeds(70.0))
     assert (other.state, other.distance) == (NO_BASELINE, None)
-    made = check_of(record(70.5), seeds(70.0, 75.0), OVERRIDE_OF_CELL)
+    made = check_of(record(70.5), seeds(70.0, 75.0), Override("m", "t", 0.1, "why"))
     assert made.state is UNKNOWN  # whatever the interval of the seeds is
 
 
