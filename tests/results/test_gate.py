@@ -1,5 +1,6 @@
 """The gate: nothing that moved passes, and what moved it is told apart. Most tests are mutants."""
 
+import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +16,7 @@ from harness.cli.check import report_in_words
 from harness.core.errors import DataError, UsageError
 from harness.core.tensors import write_tensors
 from harness.data.places import Places
+from harness.encoders.transformer import TransformerConfig
 from harness.evaluation.promote import make_golden_vectors, promote, quick_set
 from harness.evaluation.run import RunContext, execute
 from harness.evaluation.select import PlannedCell
@@ -283,16 +285,27 @@ def test_golden_vectors_may_move_further_across_platforms(processor, tolerance, 
 
 def test_a_model_under_its_own_modules_has_golden_vectors_of_its_own(tmp_path):
     """Its pooling is part of it, so that a broken one is told as the encoder's."""
-    found, names = load_registry(), ("simcse-sup-mini.native", "simcse-sup-mini.mean")
+    folder = shutil.copytree(
+        ROOT / "harness/data/embedded/simcse-sup-mini", tmp_path / "model"
+    )
+    found = load_registry().with_encoders([TransformerConfig("mine", "mine")])
+    places = Places(tmp_path, encoders={"mine": folder})
     planned = [
-        PlannedCell(found.parse(name), found.tasks["mini-lexical"], 0) for name in names
+        PlannedCell(found.parse(name), found.tasks["mini-lexical"], 0)
+        for name in ("mine.native", "mine.mean")
     ]
-    make_golden_vectors(planned, Places(tmp_path), tmp_path)
-    own = read_golden_vectors(tmp_path, "simcse-sup-mini.native")
-    plain = read_golden_vectors(tmp_path, "simcse-sup-mini")
-    assert own.key != plain.key
-    moved = check_encoder(replace(own, key=plain.key, encoder=plain.encoder), plain)
-    assert moved.distance > GOLDEN_ACROSS_PLATFORMS
+    make_golden_vectors(planned, places, tmp_path / "before")
+    pooling = folder / "1_Pooling" / "config.json"
+    held = json.loads(pooling.read_text())
+    cls, mean = "pooling_mode_cls_token", "pooling_mode_mean_tokens"
+    pooling.write_text(json.dumps({**held, cls: held[mean], mean: held[cls]}))
+    make_golden_vectors(planned, places, tmp_path / "after")
+    # All files of a folder are its identity, also those that `mine.mean` does not read.
+    for name in ("mine.native", "mine"):
+        vectors = (
+            read_golden_vectors(tmp_path / when, name) for when in ("before", "after")
+        )
+        assert check_encoder(*vectors).state is ENCODER
 
 
 def test_a_file_without_golden_vectors_is_refused_by_name(committed):

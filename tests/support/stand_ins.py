@@ -21,7 +21,8 @@ import tiny_families
 import tiny_models
 import torch
 import transformers as hf
-from safetensors.numpy import save_file
+from model2vec import StaticModel
+from sentence_transformers import SentenceTransformer
 from tiny_models import BERT, ROBERTA, byte_level, pieces, unigrams
 from transformers.utils import logging
 
@@ -38,7 +39,7 @@ from harness.encoders.checkpoint import (
     TRAINING_FILE,
 )
 from harness.encoders.module_writer import write_modules
-from harness.encoders.modules import LIBRARY, MODEL_FILE, STATIC_MODULE
+from harness.encoders.modules import MODEL_FILE
 from harness.encoders.subword_vectors import MODEL_TYPE
 from harness.encoders.trained import FamilyConfig
 from harness.encoders.word_vectors import read_counts
@@ -131,7 +132,7 @@ def _make(shape: Shape, folder: Path, name: str) -> Path:
         torch.save(model.state_dict(), folder / PICKLED)
         (folder / SAFETENSORS).unlink()
     if shape.modules:
-        _add_modules(shape, folder, np.random.default_rng(seed))
+        _add_modules(shape, folder)
     return folder
 
 
@@ -152,13 +153,15 @@ def _config(shape: Shape, tokenizer: Any) -> Any:
     )
 
 
-def _add_modules(shape: Shape, folder: Path, rng: np.random.Generator) -> None:
+def _add_modules(shape: Shape, folder: Path) -> None:
     """Make a checkpoint's folder one of sentence-transformers, with modules and prompts."""
-    modules = [st.Pooling(shape.width, shape.modules[0])]
+    width = shape.width
+    modules = [st.Pooling(width, shape.modules[0])]
     for module in shape.modules[1:]:
         kind, _, activation = module.partition(" ")
-        if kind == "Dense":
-            modules.append(_dense(shape.width, activation, rng))
+        if kind == "Dense":  # with an activation function it has a bias
+            function = getattr(torch.nn, activation or "Identity")()
+            modules.append(st.Dense(width, width, bool(activation), function))
         else:
             modules.append(getattr(st, kind)())
     write_modules(folder, LENGTH, modules)
@@ -170,33 +173,17 @@ def _add_modules(shape: Shape, folder: Path, rng: np.random.Generator) -> None:
     write_json(folder / MODEL_FILE, settings)
 
 
-def _dense(width: int, activation: str, rng: np.random.Generator) -> Any:
-    """A square Dense; one with an activation function has a bias."""
-    function = getattr(torch.nn, activation)() if activation else torch.nn.Identity()
-    dense = st.Dense(width, width, bool(activation), function)
-    for weights in dense.parameters():
-        weights.data = torch.tensor(rng.normal(size=weights.shape), dtype=torch.float32)
-    return dense
-
-
 def _make_table(shape: Shape, folder: Path, seed: int) -> Path:
     """Write a table of vectors for the pieces of a tokenizer."""
-    is_static = shape.architecture == "static"
-    table = folder
-    if is_static:
-        table = folder / "0_StaticEmbedding"
-        table.mkdir()
-        module = {"type": f"{LIBRARY}models.{STATIC_MODULE}", "path": table.name}
-        write_json(folder / "modules.json", [{**module, "idx": 0, "name": "0"}])
-    else:
-        config = {"model_type": MODEL_TYPE, "normalize": True}
-        write_json(folder / "config.json", config)
     tokenizer = TOKENIZERS[shape.tokenizer]().backend_tokenizer
-    tokenizer.save(str(table / "tokenizer.json"))
     size = (tokenizer.get_vocab_size(), shape.width)
     vectors = np.random.default_rng(seed).standard_normal(size, np.float32)
-    tensor_name = "embedding.weight" if is_static else "embeddings"
-    save_file({tensor_name: vectors}, table / SAFETENSORS)
+    if shape.architecture == MODEL_TYPE:
+        StaticModel(vectors, tokenizer, normalize=True).save_pretrained(folder)
+    else:
+        module = st.StaticEmbedding(tokenizer, embedding_weights=vectors)
+        model = SentenceTransformer(modules=[module], device="cpu")
+        model.save(str(folder), create_model_card=False)
     return folder
 
 
@@ -218,8 +205,9 @@ TOKENIZERS: Mapping[str, Callable[[], Any]] = {
     **tiny_families.TOKENIZERS,
     "bert": _bert_uncased,
     "word-pieces": lambda: hf.BertTokenizer(vocab=pieces(*BERT), do_lower_case=False),
-    "deberta": lambda: hf.DebertaTokenizer(**byte_level(*BERT)),
-    "modernbert": lambda: hf.DebertaTokenizer(**byte_level(*BERT)),
+    **dict.fromkeys(
+        ("deberta", "modernbert"), lambda: hf.DebertaTokenizer(**byte_level(*BERT))
+    ),
     "xlm-roberta": lambda: hf.XLMRobertaTokenizer(vocab=unigrams(*ROBERTA)),
 }
 
@@ -236,14 +224,11 @@ def make_data(real: Path, folder: Path) -> Path:
 
     Stand-ins are made of the corpus AllNLI and of files of word vectors.
     """
-    folder.mkdir(exist_ok=True)
-    for path in real.iterdir():
-        if path.name not in ("nli", "vectors"):
-            (folder / path.name).symlink_to(path.resolve())
-            continue
-        (folder / path.name).mkdir()
-        for file in path.iterdir():
-            (folder / path.name / file.name).symlink_to(file.resolve())
+    for path in real.rglob("*"):
+        if path.is_file():
+            link = folder / path.relative_to(real)
+            link.parent.mkdir(parents=True, exist_ok=True)
+            link.symlink_to(path.resolve())
     places = Places(cache=folder, data_dir=folder)
     if not places.has_data("all-nli"):
         _write(folder / "nli/AllNLI.tsv", _pair_lines())
