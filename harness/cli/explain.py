@@ -42,8 +42,8 @@ def explain_command(
         str | None,
         typer.Option(
             metavar="SCORE",
-            help="Your number, or several: sts12=45.09,sts13=64.30. Says why it differs, or "
-            "without a table whose numbers they are; also from a card, JSON or CSV file.",
+            help="Your number, or several: sts12=45.09,sts13=64.30. Says why it differs. Without "
+            "a table: whose numbers they are; a card, JSON or CSV file of them will do, too.",
         ),
     ] = None,
     verbose: Annotated[

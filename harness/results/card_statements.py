@@ -1,17 +1,20 @@
 """The numbers that the card and the result files of a model state.
 
-Three forms are read: `model-index` in the front matter of a card (README.md), the hub's
-`.eval_results/*.yaml`, and result files of mteb. Each number becomes a `Statement`: the
-number and its names as the file has them. `harness.results.cards` interprets them.
+Four forms are read: `model-index` in the front matter of a card (README.md), the hub's
+`.eval_results/*.yaml`, result files of mteb, and a CSV file. A form has one function,
+which makes a `Statement` of each number: the number and its names as the file has them.
+`harness.results.cards` interprets them.
 
 Numbers keep their printed digits throughout, since a verdict depends on them.
 """
 
 from __future__ import annotations
 
+import csv
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from io import StringIO
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -19,7 +22,12 @@ from typing import Any
 from harness.core.errors import DataError
 from harness.core.files import parse_json, require_no_pointer
 from harness.results.mteb_files import scores_of_subsets
+from harness.results.verdict import readings_in_points
 
+FORMS_OF_NUMBERS = (
+    "the model-index of a card, .eval_results of the hub, a result file of mteb, or a CSV file "
+    "with the names of tasks above numbers"
+)
 CARD_FILE = "README.md"
 EVAL_RESULTS_FOLDER = ".eval_results"
 # Where repositories of models keep mteb's result files.
@@ -121,6 +129,8 @@ def statements_of_file(path: Path) -> Iterator[Statement]:
         raise DataError(f"{path}: wanted a text in UTF-8, found {error}") from None
     if path.suffix == ".json":
         statements = _statements_of_result_file(path, text)
+    elif path.suffix == ".csv":
+        statements = _statements_of_csv(path, text)
     elif path.suffix in (".yaml", ".yml"):
         statements = _statements_of_eval_results(path, text)
     else:
@@ -311,6 +321,23 @@ def _require_scores(path: Path, scores_by_split: Any) -> None:
             f"{path}: wanted a list of subsets for each split in `scores`, found "
             f"{scores_by_split!r:.60}; write the file again"
         )
+
+
+def _statements_of_csv(path: Path, text: str) -> Iterator[Statement]:
+    """The numbers of a CSV file: Spearman correlations, each below the name of its task.
+
+    Raises DataError for a file with the numbers of several models.
+    """
+    rows = [row for row in csv.DictReader(StringIO(text)) if any(row.values())]
+    if len(rows) > 1:
+        raise DataError(
+            f"{path}: wanted the numbers of one model in one row below the names of the tasks, "
+            f"found {len(rows)} rows; keep one of them"
+        )
+    for row in rows:
+        for column, value in row.items():
+            if column and isinstance(value, str) and readings_in_points(value):
+                yield Statement(value, "spearman", data_set=column, source=path.name)
 
 
 class PrintedNumber(float):

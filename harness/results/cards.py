@@ -26,6 +26,7 @@ from harness.core.toml import read_rows
 from harness.registry import Registry
 from harness.results.card_numbers import BEST_SIMILARITY, CardNumber
 from harness.results.card_statements import (
+    FORMS_OF_NUMBERS,
     PrintedNumber,
     Statement,
     card_files,
@@ -87,6 +88,8 @@ def numbers_of_model(
 ) -> ReadNumbers:
     """The numbers of a model: those in its folder, and those in further files.
 
+    What is stated twice is one number. A further file that states none is a fault.
+
     Args:
         folder: The folder of the model: its card, `.eval_results` and result files are
             looked for.
@@ -96,26 +99,22 @@ def numbers_of_model(
     Raises:
         AssetMissing: One of `further_paths` does not exist.
     """
+    files = [*card_files_of_model(folder)]
     for path in further_paths:
         if not path.exists():
             raise AssetMissing(f"--card {path}: there is no such file or folder")
-    files = [*card_files_of_model(folder)]
-    for path in further_paths:
         files += card_files(path)
-    return numbers_of_files(files, registry)
-
-
-def numbers_of_files(files: Iterable[Path], registry: Registry) -> ReadNumbers:
-    """The numbers of cards and result files; what is stated twice is one number."""
     statements: dict[Statement, None] = {}  # in their order, each once
     faults: list[str] = []
-    for path in files:
+    for file in files:
         try:
-            read_statements = [*statements_of_file(path)]
+            statements_of_this = [*statements_of_file(file)]
         except DataError as error:
             faults.append(str(error))
-        else:
-            statements |= dict.fromkeys(read_statements)
+            continue
+        if not statements_of_this and file in further_paths:
+            faults.append(f"{file}: wanted {FORMS_OF_NUMBERS}; found no number")
+        statements |= dict.fromkeys(statements_of_this)
     numbers = tuple(interpret(statement, registry) for statement in statements)
     return ReadNumbers(numbers=numbers, faults=tuple(faults))
 

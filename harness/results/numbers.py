@@ -221,7 +221,8 @@ def columns_and_numbers(text: str) -> Iterator[tuple[str, str]]:
         match = COLUMN_AND_NUMBER.fullmatch(part.strip())
         if match is None:
             raise UsageError(
-                f"--mine {part}: wanted COLUMN=NUMBER, as in sts12=45.09, or a file that exists"
+                f"--mine {part}: wanted COLUMN=NUMBER, as in sts12=45.09, or without a published "
+                "number a file that exists"
             )
         yield match[1], match[2]
 

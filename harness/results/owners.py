@@ -5,18 +5,16 @@ The numbers are typed, or read from a model's card, a result file of mteb or a C
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from harness.core.errors import DataError, UsageError
-from harness.results.card_statements import statements_of_file
+from harness.results.card_statements import FORMS_OF_NUMBERS, statements_of_file
 from harness.results.cards import parse_metric, parse_points
 from harness.results.numbers import Figure, columns_and_numbers
 from harness.results.published import PublishedNumber
 from harness.results.published_tables import plain_name
-from harness.results.verdict import readings_in_points
 
 SHARE_OF_AN_OWNER = 2 / 3  # of the reader's numbers that a row has to print
 TEST_SPLITS = ("", "test")
@@ -50,12 +48,11 @@ def read_figures(text: str) -> Figures:
     path = Path(text)
     figures: dict[str, Figure] = {}
     if "=" not in text and path.is_file():
-        for column, number in _numbers_of_file(path):
-            figures.setdefault(plain_name(column), Figure.parse(number))
+        for column, figure in _figures_of_file(path):
+            figures.setdefault(plain_name(column), figure)
         if not figures:
             raise DataError(
-                f"{path}: wanted the Spearman correlations of a card, a result file of mteb, or "
-                "a CSV file with names of tasks above numbers; found none"
+                f"{path}: wanted Spearman correlations in {FORMS_OF_NUMBERS}; found none"
             )
         return figures
     for column, number in columns_and_numbers(text):
@@ -65,19 +62,14 @@ def read_figures(text: str) -> Figures:
     return figures
 
 
-def _numbers_of_file(path: Path) -> Iterator[tuple[str, str]]:
-    """The columns and numbers of a card, a result file of mteb or a CSV file."""
-    if path.suffix == ".csv":
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            for column, number in next(csv.DictReader(file), {}).items():
-                if column and number and readings_in_points(number):
-                    yield column, number
-        return
+def _figures_of_file(path: Path) -> Iterator[tuple[str, Figure]]:
+    """The columns and numbers of the test sets that a file states."""
     for statement in statements_of_file(path):
         is_cosine = parse_metric(statement.metric) == ("cosine", "spearman")
         readings = parse_points(statement.value)
         if is_cosine and readings and statement.split in TEST_SPLITS:
-            yield statement.data_set.removeprefix("MTEB "), f"{readings[0].value}%"
+            figure = Figure(given=readings[0], is_fraction=len(readings) > 1)
+            yield statement.data_set.removeprefix("MTEB "), figure
 
 
 def owners_of(

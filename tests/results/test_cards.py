@@ -282,6 +282,19 @@ def test_a_result_file_without_a_usable_score_says_so(scores, complaint, tmp_pat
     assert "\n" not in found
 
 
+def test_a_further_file_states_numbers_in_a_known_form(tmp_path):
+    (tmp_path / "mine.csv").write_text("model,STS12,STS-B\nmine,72.37,82.03\n")
+    (tmp_path / "other.json").write_text('{"results": 3}')
+    numbers, [fault] = numbers_of(
+        tmp_path / "none", tmp_path / "mine.csv", tmp_path / "other.json"
+    )
+    assert [(number.task, number.readings[0].value) for number in numbers] == [
+        ("sts12.senteval", "72.37"),
+        ("sts-b", "82.03"),
+    ]
+    assert "other.json: wanted the model-index of a card" in fault
+
+
 def test_a_number_of_endless_digits_is_not_written_out(tmp_path):
     text = '{"task_name": "STS12", "scores": {"test": [{"main_score": 1e-99999999}]}}'
     (tmp_path / "STS12.json").write_text(text)

@@ -164,9 +164,19 @@ def test_figures_are_read_from_files(tmp_path, name, text):
     assert found[0].first.method == "minilm.mean"
 
 
-def test_a_file_without_figures_and_a_repeated_column_are_refused(tmp_path):
-    (tmp_path / "empty.csv").write_text("name\nsomething\n")
-    with pytest.raises(DataError, match="Spearman correlations"):
-        read_figures(str(tmp_path / "empty.csv"))
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("name\nsomething\n", "wanted Spearman correlations in .* found none"),
+        ("model,STS12\nmine,72.37\nother,72.63\n", "one model in one row .* 2 rows"),
+    ],
+)
+def test_a_file_without_the_figures_of_one_model_is_refused(tmp_path, text, complaint):
+    (tmp_path / "mine.csv").write_text(text)
+    with pytest.raises(DataError, match=complaint):
+        read_figures(str(tmp_path / "mine.csv"))
+
+
+def test_a_repeated_column_is_refused():
     with pytest.raises(UsageError, match="one number a column"):
         read_figures("sts12=1.0,STS12=2.0")
