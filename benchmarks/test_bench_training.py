@@ -10,8 +10,8 @@ from peers import model_of_berts_shape, peer
 from harness.registry import load_registry
 from harness.training.datasets import read_triplets
 from harness.training.encoder import SentenceEncoder
-from harness.training.loop import Schedule, TrainingRun, seeded
-from harness.training.objectives import EncoderTraining
+from harness.training.loop import TrainingRun, seeded
+from harness.training.objectives import EncoderTraining, Schedule
 from harness.training.recipes import SimcseSup, SimcseUnsup
 
 BATCH, LENGTH = 64, 32  # those of SimCSE

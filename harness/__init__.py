@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from harness.core.types import Task as Task
     from harness.data.catalogue import Asset as Asset
     from harness.data.places import Places as Places
-    from harness.encoders.function import FunctionConfig as FunctionConfig
+    from harness.encoders.config import FunctionConfig as FunctionConfig
     from harness.encoders.native import NativeConfig as NativeConfig
     from harness.encoders.transformer import TransformerConfig as TransformerConfig
     from harness.encoders.word_vectors import StaticConfig as StaticConfig

@@ -34,7 +34,7 @@ from harness.core.types import (
     Task,
 )
 from harness.data.tasks.loader import OWN_TEXTS, TARGETS
-from harness.encoders.function import FunctionConfig
+from harness.encoders.config import FunctionConfig
 from harness.encoders.native import NativeConfig
 from harness.transforms.pooling import LAYER, MIX, NATIVE, POOLINGS, Native
 

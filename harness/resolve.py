@@ -21,7 +21,7 @@ from harness.core.types import METHOD_GRAMMAR, Method, MethodId
 from harness.data.places import Places
 from harness.data.tasks.readers import task_of_file
 from harness.encoders.checkpoint import MODULES_FILE, require_nothing_unapplied
-from harness.encoders.function import FunctionConfig
+from harness.encoders.config import FunctionConfig
 from harness.encoders.modules import default_pooling
 from harness.encoders.native import bypass_note
 from harness.encoders.recurrent import ElmoConfig, is_elmo_folder

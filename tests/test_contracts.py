@@ -15,7 +15,7 @@ from harness.contracts.laws import POST_LAWS, BrokenLaw, Case, cases
 from harness.core.errors import ScoreError
 from harness.core.metrics import Metric
 from harness.core.types import Task
-from harness.encoders.function import FunctionConfig
+from harness.encoders.config import FunctionConfig
 from harness.registry import load_registry
 from harness.transforms.affine import Affine, Moments
 from harness.transforms.pooling import MEAN, Mean

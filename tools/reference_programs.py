@@ -53,8 +53,8 @@ from harness.registry import load_registry
 from harness.results.conformance import Reference, ReferenceCell
 from harness.results.layout import REFERENCES
 from harness.results.questions import read_search
-from harness.training.loop import Curve, Schedule
-from harness.training.objectives import EncoderTraining
+from harness.training.loop import Curve
+from harness.training.objectives import EncoderTraining, Schedule
 from harness.training.recipes import Sbert, Simcse
 
 COMMAND = "python tools/reference_programs.py"

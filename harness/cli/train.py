@@ -114,7 +114,7 @@ def run_training(recipe: Simcse | Sbert, out: Path, places: Places) -> None:
     opt.usable_device(recipe.device)
     make_folder(out.absolute().parent, "--out", to_write=True)
     training, digests, dev = open_training(recipe, places)
-    from harness.training.finetune import finetune
+    from harness.training.loop import finetune
 
     with progress_on(sys.stderr) as bar:
         curve = finetune(training, out, bar, data=digests, dev=dev)

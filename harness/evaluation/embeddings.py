@@ -23,8 +23,8 @@ from harness.core.interfaces import Encoder, EncoderConfig, Encoding, Identity, 
 from harness.core.provenance import code_of, with_code
 from harness.core.types import Progress
 from harness.data.places import Places
+from harness.encoders.config import are_of_one_text
 from harness.encoders.encodings import EncoderCache
-from harness.encoders.function import are_of_one_text
 from harness.encoders.kernels.choose import multiplications
 from harness.transforms.affine import Moments
 

@@ -25,7 +25,7 @@ from harness.core.interfaces import Encoder, Transform
 from harness.core.types import Method, Progress, Record, Task
 from harness.data.places import Places
 from harness.data.tasks.loader import OWN_TEXTS, TaskLoader
-from harness.encoders.function import Function, FunctionConfig
+from harness.encoders.config import Function, FunctionConfig
 from harness.evaluation.cell import applied, fit
 from harness.evaluation.embeddings import (
     PROBE_TEXT,

@@ -34,8 +34,12 @@ from harness.core.metrics import metric_of
 from harness.core.types import Method, Record, Task, score_at
 from harness.data.places import Places
 from harness.encoders.kernels.loading import opening
-from harness.encoders.module_writer import dense, pooling_modules
-from harness.encoders.modules import pools_decoder, transformer_folder
+from harness.encoders.modules import (
+    dense,
+    pooling_modules,
+    pools_decoder,
+    transformer_folder,
+)
 from harness.encoders.native import NativeConfig
 from harness.encoders.transformer import TransformerConfig, TransformerEncoder
 from harness.encoders.weights import read_tensors

@@ -15,8 +15,8 @@ one encoder: to a classifier of labelled pairs (softmax), or to the cosine of sc
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
@@ -33,7 +33,6 @@ from harness.encoders.kernels.padded import TokenIds
 from harness.encoders.weights import read_tensors
 from harness.training.datasets import NLI_LABELS, Batches, TextColumns
 from harness.training.encoder import SentenceEncoder
-from harness.training.loop import Schedule
 from harness.training.recipes import (
     LossSimilarity,
     Sbert,
@@ -44,7 +43,6 @@ from harness.training.recipes import (
     SimcseUnsup,
 )
 
-AUGMENTATION = re.compile(r"(crop|deletion):(\d\d?)|(deletion):(one)")
 SBERT_WARMUP = 0.1  # the share of SBERT's steps in which the learning rate rises
 
 MASKED_SHARE = 0.15  # of word pieces that are masked
@@ -133,6 +131,38 @@ def softmax_nli(
 
 
 # The training
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """AdamW with linear warm-up, and linear decay to 0 after it.
+
+    Args:
+        steps: The number of steps.
+        learning_rate: The highest learning rate.
+        warmup: The number of steps in which the rate rises to it. The first of them has
+            a rate above 0, which transformers' has not.
+        weight_decay: The decoupled weight decay (Loshchilov & Hutter 2019, arXiv
+            1711.05101) of matrices; biases and norms do not decay.
+        betas: The decay of the moments.
+        epsilon: The number that is added to the denominator.
+        clip: The largest norm of the whole gradient; with 0 it is not clipped.
+    """
+
+    steps: int
+    learning_rate: float
+    warmup: int = 0
+    weight_decay: float = 0.0
+    betas: tuple[float, float] = (0.9, 0.999)
+    epsilon: float = 1e-8
+    clip: float = 1.0
+
+    def rate(self, step: int) -> float:
+        """The learning rate of a step, counted from 0."""
+        rise = (step + 1) / self.warmup if self.warmup else 1.0
+        falling_share = 1 - self.warmup / self.steps
+        fall = (self.steps - step) / (falling_share * self.steps)
+        return self.learning_rate * min(1.0, rise, fall)
 
 
 class EncoderTraining:
@@ -270,16 +300,8 @@ def augmented(text: str, augmentation: str, rng: np.random.Generator) -> str:
             one, are removed. A crop keeps a run of neighbouring words, a deletion removes
             words at random.
         rng: Draws the words.
-
-    Raises:
-        UsageError: The augmentation has another form, or removes all words.
     """
     kind, _, amount = augmentation.partition(":")
-    if AUGMENTATION.fullmatch(augmentation) is None:
-        raise UsageError(
-            f"--augmentation {augmentation}: wanted crop:P or deletion:P, P percent from 0 to 99, "
-            "or deletion:one"
-        )
     words = text.split()
     removed_count = 1
     if amount != "one":
@@ -390,13 +412,8 @@ def mask(
 
     Returns:
         The ids with the masks, and the positions of the masked pieces, ascending.
-
-    Raises:
-        UsageError: Every token is a special one.
     """
     maskable = np.flatnonzero(~np.isin(ids, special_ids))
-    if len(maskable) == 0:
-        raise UsageError("no word piece to mask: every token is a special one")
     count = max(1, round(MASKED_SHARE * len(maskable)))
     positions = np.sort(rng.permutation(maskable)[:count])
     draws = rng.random(count)

@@ -8,6 +8,7 @@ of it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -29,6 +30,7 @@ UNSUPERVISED_PACE = {
 }
 # By size alone.
 SUPERVISED_PACE = {"base": (512, 5e-5), "large": (512, 1e-5)}
+AUGMENTATION = re.compile(r"none|(crop|deletion):\d\d?|deletion:one")
 LARGE_WIDTH = 1024  # a large model has at least so many dimensions
 
 
@@ -126,6 +128,11 @@ class SimcseUnsup(Recipe):
     learning_rate: PaperRate = None
 
     def __post_init__(self) -> None:
+        if AUGMENTATION.fullmatch(self.augmentation) is None:
+            raise UsageError(
+                f"--augmentation {self.augmentation}: wanted crop:P or deletion:P, P percent from "
+                "0 to 99, or deletion:one"
+            )
         if self.same_mask and self.augmentation != "none":
             raise UsageError(
                 "--same-mask: wanted one sentence seen twice, found an augmentation"

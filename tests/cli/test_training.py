@@ -4,7 +4,7 @@ import pytest
 from typer.testing import CliRunner
 
 from harness.cli import app
-from harness.training import finetune
+from harness.training import loop
 from harness.training.loop import Curve
 
 COMMAND = "train simcse-unsup --from bert-mini --corpus mini-text --dev none --first 4 --out out"
@@ -23,7 +23,7 @@ def test_an_option_replaces_the_default_of_the_class(
 ):
     made = []
     monkeypatch.setattr(
-        finetune, "finetune", lambda task, *_, **__: made.append(task) or Curve([], [])
+        loop, "finetune", lambda task, *_, **__: made.append(task) or Curve([], [])
     )
     assert CliRunner().invoke(app, f"{COMMAND} {options}".split()).exit_code == 0
     [task] = made

@@ -14,8 +14,7 @@ from harness.cli.train import open_training
 from harness.core.errors import DataError
 from harness.data.places import Places
 from harness.encoders.checkpoint import NOT_APPLIED
-from harness.encoders.module_writer import edit_json
-from harness.encoders.modules import default_pooling
+from harness.encoders.modules import default_pooling, edit_json
 from harness.encoders.native import NativeConfig
 from harness.encoders.transformer import TransformerConfig
 from harness.encoders.weights import read_tensors

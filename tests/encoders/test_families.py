@@ -19,7 +19,7 @@ from torch import nn
 
 from harness.core.errors import DataError, UsageError
 from harness.encoders.kernels.loading import REFUSED_ARCHITECTURES, WITHOUT_PADDING
-from harness.encoders.module_writer import edit_json
+from harness.encoders.modules import edit_json
 from harness.encoders.native import NativeConfig
 from harness.encoders.transformer import TransformerConfig
 from harness.transforms.pooling import CLS, NATIVE

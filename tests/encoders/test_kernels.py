@@ -27,7 +27,7 @@ from harness.encoders.kernels.choose import (
     run_batches,
 )
 from harness.encoders.kernels.packed import PackedKernel, is_packable
-from harness.encoders.module_writer import edit_json
+from harness.encoders.modules import edit_json
 from harness.encoders.transformer import TransformerConfig
 
 TINY = TransformerConfig("tiny", "none")

@@ -15,8 +15,7 @@ from tolerances import ROUNDING, relative_gap
 from harness.core.errors import DataError, UsageError
 from harness.core.files import write_json
 from harness.core.interfaces import Encoder
-from harness.encoders.module_writer import edit_json
-from harness.encoders.modules import default_pooling
+from harness.encoders.modules import default_pooling, edit_json
 from harness.encoders.native import NativeConfig, PromptedConfig, bypass_note
 from harness.encoders.transformer import TransformerConfig
 from harness.transforms.pooling import MEAN as MEAN_POOLING

@@ -11,7 +11,7 @@ from transformers import BertConfig, BertModel
 from harness.core.errors import DataError
 from harness.core.files import write_json
 from harness.encoders.kernels.tokenizing import compared_texts
-from harness.encoders.module_writer import edit_json
+from harness.encoders.modules import edit_json
 from harness.encoders.transformer import TransformerConfig
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of another's library

@@ -20,7 +20,7 @@ from tolerances import ROUNDING, encoding_gap, relative_gap
 from baselines.minilm import MINILM
 from harness.core.errors import DataError, ScoreError, UsageError
 from harness.encoders.config import GOLDEN_SENTENCE
-from harness.encoders.module_writer import edit_json
+from harness.encoders.modules import edit_json
 from harness.encoders.transformer import TransformerConfig
 
 TINY = TransformerConfig("tiny", "none")

@@ -23,7 +23,7 @@ from harness.contracts.samples import rows
 from harness.core.errors import UsageError
 from harness.core.types import Method
 from harness.data.places import Places
-from harness.encoders.module_writer import edit_json
+from harness.encoders.modules import edit_json
 from harness.encoders.native import NativeConfig, PromptedConfig
 from harness.encoders.subword_vectors import SubwordConfig
 from harness.encoders.transformer import TransformerConfig

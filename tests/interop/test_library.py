@@ -16,7 +16,7 @@ from harness.core.errors import ScoreError, UsageError
 from harness.core.metrics import cosine
 from harness.data.places import Places
 from harness.data.tasks.loader import TaskLoader, limited
-from harness.encoders.function import FunctionConfig
+from harness.encoders.config import FunctionConfig
 from harness.evaluation.run import RunContext, execute
 from harness.evaluation.select import PlannedCell
 from harness.registry import load_registry

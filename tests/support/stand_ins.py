@@ -38,8 +38,7 @@ from harness.encoders.checkpoint import (
     SAFETENSORS,
     TRAINING_FILE,
 )
-from harness.encoders.module_writer import write_modules
-from harness.encoders.modules import MODEL_FILE
+from harness.encoders.modules import MODEL_FILE, write_modules
 from harness.encoders.subword_vectors import MODEL_TYPE
 from harness.encoders.trained import FamilyConfig
 from harness.encoders.word_vectors import read_counts

@@ -13,8 +13,7 @@ from harness.interop.mteb import COUNTERPARTS
 from harness.registry import load_registry
 from harness.results.conformance import read_reference
 from harness.training.datasets import NLI_LABELS
-from harness.training.finetune import dev_score
-from harness.training.loop import train
+from harness.training.loop import dev_score, train
 from harness.training.objectives import EncoderTraining
 from harness.training.recipes import SbertNli, SbertSts, SimcseSup
 

@@ -11,7 +11,8 @@ from refusals import refused
 from torch import nn
 
 from harness.core.errors import DataError, ScoreError
-from harness.training.loop import Schedule, train
+from harness.training.loop import train
+from harness.training.objectives import Schedule
 
 
 class Line:
