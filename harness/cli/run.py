@@ -107,7 +107,7 @@ def run_command(
         opt.note(f"harness: {message} ({counted(count, 'cell')})")
     records = [outcome.record for outcome in outcomes if outcome.record]
     if records and not as_json:
-        numbers = numbers_beside(records, tables, chosen.registry)
+        numbers = numbers_beside(records, tables, chosen.registry) if tables else []
         opt.say(f"\n{score_table(by_cell(records), numbers)}\nrecords: {store.folder}")
     if gate:
         from harness.evaluation.promote import make_golden_vectors

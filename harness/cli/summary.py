@@ -71,14 +71,14 @@ def numbers_beside(
     records: Iterable[Record], tables: Iterable[Table], registry: Registry
 ) -> list[Reproduction]:
     """The published numbers that have records on all of their tasks, with verdicts."""
+    from harness.results.reproduction import reproduce
+
     results = Results(by_cell(records))
     numbers = []
     for table in tables:
         for cell in table.cells:
             needed = {*cell.measured_cells}
             if needed and cell.points is not None and needed <= results.by_cell.keys():
-                from harness.results.reproduction import reproduce
-
                 numbers.append(reproduce(cell, results, registry))
     return numbers
 
