@@ -230,9 +230,14 @@ class FitCorpusPass:
             # This raises if the encoder lacks what the pooling reads.
             pooled_rows(method.pooling, encoder.probe)
             progress.phase(f"fitting on {corpus}", self.sample.size)
-            for block in self.sample.blocks:
-                self.encode(block, encoder)
-                progress.step(len(block))
+            try:
+                for block in self.sample.blocks:
+                    self.encode(block, encoder)
+                    progress.step(len(block))
+            except DataError:  # the other blocks may be of other sentences, too
+                for block in self.sample.blocks:
+                    _block_file(file, block).unlink(missing_ok=True)
+                raise
             self.merge()
             stored = read_vectors(file)
         if stored is None:

@@ -89,6 +89,14 @@ def points(outcome):
     return outcome.record.scores["spearman"]
 
 
+@pytest.fixture
+def small_blocks(monkeypatch):
+    """Blocks of eight sentences."""
+    for module in ("embeddings", "fit_corpus"):
+        monkeypatch.setattr(f"harness.evaluation.{module}.SHARD", 4)
+    monkeypatch.setattr("harness.evaluation.fit_corpus.SHARDS_A_BLOCK", 2)
+
+
 # A streamed corpus
 
 
@@ -126,6 +134,7 @@ def test_a_corpus_is_encoded_once_for_all_seeds_poolings_and_kinds_of_fit(tmp_pa
     assert len([*(tmp_path / "cache" / "rows").rglob("*.*")]) == 2
 
 
+@pytest.mark.usefixtures("small_blocks")
 @pytest.mark.parametrize("post", [Centre(), Stretch()], ids=["moments", "rows"])
 @pytest.mark.parametrize(
     "later", [FIFTY[:30], FIFTY[::-1]], ids=["fewer", "other order"]
@@ -263,12 +272,10 @@ def digests_of(folder):
     }
 
 
+@pytest.mark.usefixtures("small_blocks")
 def test_an_interrupted_pass_goes_on_with_the_block_it_was_in_and_ends_with_the_same_bits(
     tmp_path, monkeypatch
 ):
-    for module in ("embeddings", "fit_corpus"):
-        monkeypatch.setattr(f"harness.evaluation.{module}.SHARD", 4)
-    monkeypatch.setattr("harness.evaluation.fit_corpus.SHARDS_A_BLOCK", 2)
     config, after = NoisyConfig(), 30
     methods = [
         Method(config, pooling, (post,), "far")
