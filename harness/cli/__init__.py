@@ -26,9 +26,10 @@ from harness.cli.parsing import Command, Commands, flattened
 from harness.core.errors import HarnessError, Interrupted, error_line
 from harness.core.provenance import plugin_of_error
 
-# Python collects garbage after 700 new objects. Commands read records that stay, in tens
-# of thousands of objects, and a tenth of a report's time went into looking at them.
-OBJECTS_A_COLLECTION = 100_000
+# Python collects garbage after 700 new objects. Commands read records that stay, in
+# hundreds of thousands of objects, and a tenth of a report's time went into looking at
+# them.
+OBJECTS_A_COLLECTION = 500_000
 
 # The modules of the commands, by the sections of `harness --help`.
 SECTIONS = {

@@ -157,33 +157,33 @@ def coverage_note(shares: Mapping[str, float]) -> str:
 
 # Other published numbers
 
+STANDING_WORDS: Mapping[StandingKind, str] = {
+    StandingKind.CONFIRMED: "confirmed by",
+    StandingKind.CONTRADICTED: "contradicted by",
+    StandingKind.QUOTED: "quoted from",
+    StandingKind.SAME_FIGURES: "same figures as",
+}
 LONGEST_ROW_ID = 30  # characters of a row's id that a sentence shows
 
 
 def standing_in_words(standing: Standing) -> str:
     """`contradicted by bert-flow.t8/bert-nli-large: 77.26 (-0.54)`."""
-    place = standing.other.row_id
-    if standing.kind is StandingKind.CONFIRMED:
-        return f"confirmed by {place}"
-    if standing.kind is StandingKind.QUOTED:
-        return f"quoted from {place}"
-    if standing.kind is StandingKind.SAME_FIGURES:
-        return f"same figures as {standing.other.row.name}, {place}"
-    points, difference = standing.other.score, standing.difference
-    return f"contradicted by {place}: {points:.2f} ({difference:+.2f})"
+    kind, other = standing.kind, standing.other
+    place = other.row_id
+    if kind is StandingKind.SAME_FIGURES:
+        place = f"{other.row.name}, {place}"
+    elif kind is StandingKind.CONTRADICTED:
+        place += f": {other.score:.2f} ({standing.difference:+.2f})"
+    return f"{STANDING_WORDS[kind]} {place}"
 
 
 def standings_in_short(standings: Sequence[Standing]) -> str:
     """`confirmed by 2, contradicted by 1`; empty without any."""
     counts = Counter(standing.kind for standing in standings)
-    words = {
-        StandingKind.CONFIRMED: "confirmed by",
-        StandingKind.CONTRADICTED: "contradicted by",
-        StandingKind.QUOTED: "quoted from",
-        StandingKind.SAME_FIGURES: "same figures as",
-    }
     return ", ".join(
-        f"{words[kind]} {counts[kind]}" for kind in StandingKind if counts[kind]
+        f"{words} {counts[kind]}"
+        for kind, words in STANDING_WORDS.items()
+        if counts[kind]
     )
 
 

@@ -13,7 +13,6 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from harness.core.errors import DataError
 from harness.core.files import parse_json
 from harness.core.toml import read_rows, read_typed
 from harness.report.table import rendered
@@ -70,20 +69,11 @@ Benchmarks = Sequence[tuple[BenchmarkRow, BenchmarkResult | None]]
 def read_benchmarks(questions: Path) -> Benchmarks:
     """Each benchmark of the file with its result; None where it was not measured.
 
-    Raises:
-        DataError: A file is damaged, or a result has no row.
+    Raises DataError for a damaged file.
     """
-    rows = read_rows(BenchmarkRow, questions)
-    files = {row.id: result_file(questions, row.id) for row in rows}
-    folder = measured_for(questions).with_suffix("")
-    for file in sorted(folder.glob("*.json")):
-        if file.stem not in files:
-            raise DataError(
-                f"{questions.name}: measured, but no row there: {file.stem}; add its row"
-            )
     benchmarks = []
-    for row in rows:
-        file = files[row.id]
+    for row in read_rows(BenchmarkRow, questions):
+        file = result_file(questions, row.id)
         result = read_typed(BenchmarkResult, file) if file.exists() else None
         benchmarks.append((row, result))
     return benchmarks

@@ -250,6 +250,7 @@ def measured_effects(
     effect was measured on the protocol's encoder, the effects on others are left out.
     """
     rows_of_traps = [_rows_of_trap(trap, registry) for trap in traps]
+    distances = {row: distance(row, protocol) for row in scores}
     effects: list[Effect] = []
     for names in choices:
         steps_by_values: dict[tuple[str, ...], list[Step]] = defaultdict(list)
@@ -266,8 +267,10 @@ def measured_effects(
                 )
                 if _shows(trap, rows, protocol, changes)
             ]
-            effect = _effect(protocol, changes, steps, tuple(numbers_of_traps))
-            effects_of_choice.append(effect)
+            nearest = min(steps, key=lambda step: distances[step.start]).start
+            effects_of_choice.append(
+                _effect(protocol, changes, steps, nearest, tuple(numbers_of_traps))
+            )
         effects_of_choice.sort(key=lambda effect: abs(effect.effect), reverse=True)
         effects += effects_of_choice
     return effects
@@ -277,10 +280,13 @@ def _effect(
     protocol: Protocol,
     changes: Mapping[str, str],
     steps: Sequence[Step],
+    nearest: Protocol,
     traps: tuple[int, ...],
 ) -> Effect:
-    """A change of one choice, with the effects of the steps that make this change."""
-    nearest = min(steps, key=lambda step: distance(step.start, protocol)).start
+    """A change of one choice, with the effects of the steps that make this change.
+
+    The effects on encoders are those of the steps that start as the nearest row does.
+    """
     # The rows of one encoder may differ in maximum length. The steps with the protocol's
     # length come last, so that their effect is the one that is kept.
     steps_in_order = sorted(

@@ -119,7 +119,7 @@ class Results:
         for store in stores:
             for line in store.lines():
                 cell = line.record.method, line.record.task
-                if folders.setdefault(cell, store.folder) == store.folder:
+                if folders.setdefault(cell, store.folder) is store.folder:
                     by_cell[cell].append(line.record)
                     lines[cell] += line.text
         return cls(dict(by_cell), folders=folders, lines=dict(lines))
@@ -136,9 +136,10 @@ class Results:
 
     def value(self, method: str, task: str, *path: str) -> Value:
         """The score at a path (`spearman`, `all`), over all seeds of the cell."""
-        records = self.records(method, task)
-        if (method, task) in self.stale:
+        cell = method, task
+        if cell in self.stale:
             return Value(None, state=CellState.STALE)
+        records = self.by_cell.get(cell, ())
         return value([score_at(record.scores, path) for record in records])
 
     def records(self, method: str, task: str) -> Sequence[Record]:

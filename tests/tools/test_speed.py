@@ -62,9 +62,3 @@ def test_a_damaged_result_is_refused(content, speed, result):
     result.write_text(content)
     with refused(DataError, r"fast\.json: "):
         read_benchmarks(speed)
-
-
-def test_a_result_without_a_row_is_refused(speed, result):
-    write_json(result.with_name("stray.json"), RESULT)
-    with refused(DataError, "measured, but no row there: stray"):
-        read_benchmarks(speed)
