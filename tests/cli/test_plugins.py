@@ -308,11 +308,6 @@ def test_two_files_of_one_name_are_two_plug_ins(new_plugin_file, tmp_path):
 
 # The template, what is put in the place of what in it, and words of the refusal.
 BROKEN = {
-    "imports what is not there": (
-        "method",
-        {"from typing import": "import nothing_there\nfrom typing import"},
-        "cannot be imported: ModuleNotFoundError: No module named",
-    ),
     "takes a registered name": (
         "method",
         {'POSTS = {"mine"': 'POSTS = {"whitening"'},

@@ -60,15 +60,10 @@ def table_of(text: str) -> Table:
                  notes=(text,))  # fmt: skip
 
 
-def page_of(text: str, folder: Path) -> str:
+def with_text(text: str):
+    """The table with a text, and a results folder that holds it."""
     table = table_of(text)
-    return paper_page(table, results_folder(folder, REGISTRY, Results({}), table))
-
-
-def latex_of(text: str) -> str:
-    table = table_of(text)
-    folder = results_folder(Path("nowhere"), REGISTRY, Results({}), table)
-    return latex(published_table(table, folder))
+    return table, results_folder(Path("nowhere"), REGISTRY, Results({}), table)
 
 
 def tokens(page: str):
@@ -83,8 +78,8 @@ def without_marks(text: str) -> str:
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_a_page_shows_it_and_nothing_of_it_is_markup(text, tmp_path):
-    page = page_of(text, tmp_path)
+def test_a_page_shows_it_and_nothing_of_it_is_markup(text):
+    page = paper_page(*with_text(text))
     found = list(tokens(page))
     by_kind = defaultdict(list)
     for token in found:
@@ -102,7 +97,7 @@ def test_a_page_shows_it_and_nothing_of_it_is_markup(text, tmp_path):
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_a_text_is_no_command_of_latex(text):
-    lines = latex_of(text).splitlines()
+    lines = latex(published_table(*with_text(text))).splitlines()
     assert lines[0] == r"\begin{tabular}{llrrl}"
     assert lines[-1] == r"\end{tabular}"
     for line in lines:

@@ -1,10 +1,10 @@
 """Contradictions between files of mteb's results, in a repository with a history of two commits."""
 
 import json
-import subprocess
 from pathlib import Path
 
 import pytest
+from processes import git
 
 from harness.core.errors import UsageError
 from harness.report.contradictions import contradictions_page
@@ -12,11 +12,6 @@ from harness.results.contradictions import Contradiction, PublicScores
 from harness.results.stored_scores import read_scores
 
 SEVEN = ("STS12", "STS13", "STS14", "STS15", "STS16", "STSBenchmark", "SICK-R")
-
-
-def git(repository: Path, *arguments: str) -> None:
-    identity = ("-c", "user.name=a", "-c", "user.email=a@example.org")
-    subprocess.run(["git", "-C", repository, *identity, *arguments], check=True)
 
 
 def commit(repository: Path) -> None:

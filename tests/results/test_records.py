@@ -3,9 +3,7 @@
 Of a run, a file each; committed, a line each of their method's file.
 """
 
-import os
 import re
-import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +14,7 @@ import pytest
 from fakes import made_record, results_of, snapshot
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from processes import git
 
 from harness.core.errors import DataError
 from harness.results.index import Results
@@ -331,12 +330,8 @@ def test_a_file_that_was_copied_is_refused(store, lines, place):
 
 
 @pytest.fixture
-def repository(tmp_path, monkeypatch):
+def repository(tmp_path):
     """A repository with the committed records of three cells."""
-    for name, value in {"NAME": "A", "EMAIL": "a@example.org"}.items():
-        for role in ("AUTHOR", "COMMITTER"):
-            monkeypatch.setenv(f"GIT_{role}_{name}", value)
-    monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
     folder = tmp_path / "repository"
     folder.mkdir()
     git(folder, "init", "-q", "-b", "main")
@@ -344,13 +339,6 @@ def repository(tmp_path, monkeypatch):
     git(folder, "add", "-A")
     git(folder, "commit", "-qm", "three cells")
     return folder
-
-
-def git(folder, *words, status=0):
-    done = subprocess.run(
-        ["git", *words], cwd=folder, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == status, done.stdout + done.stderr
 
 
 def promoting(records):

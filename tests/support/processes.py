@@ -65,3 +65,17 @@ def scores(folder: Path) -> dict[str, object]:
         path.relative_to(folder).as_posix(): read_record(path).scores
         for path in sorted(folder.rglob("seed-*.json"))
     }
+
+
+def git(folder: Path, *words: str, status: int = 0) -> None:
+    """A git command in a folder that ends with this status, without the user's settings."""
+    somebody = ("-c", "user.name=a", "-c", "user.email=a@example.org")
+    done = subprocess.run(
+        ["git", *somebody, *words],
+        cwd=folder,
+        env={**os.environ, "GIT_CONFIG_GLOBAL": os.devnull},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == status, done.stdout + done.stderr

@@ -4,10 +4,8 @@ from fnmatch import fnmatchcase
 
 import pytest
 from documents import ROOT, lines, parsed, starting, told
-from processes import Ended
 
 from baselines.miniature import ENCODERS
-from harness.cli import main
 from harness.core.interfaces import Trained
 from harness.data.places import packaged
 from harness.registry import load_registry
@@ -39,7 +37,7 @@ def test_a_training_starts_from_what_there_is(words):
 
 
 @pytest.fixture
-def answer_in_readme_folder(tmp_path, monkeypatch, capfd):
+def answer_in_readme_folder(call, tmp_path):
     """The command line in a folder that holds what the README's examples name."""
     carried = packaged(ENCODERS[0])
     (tmp_path / "results").symlink_to(ROOT / "results")
@@ -48,16 +46,7 @@ def answer_in_readme_folder(tmp_path, monkeypatch, capfd):
     for name in ("path/to/folder", "my-simcse", "all-mpnet-base-v2"):
         (tmp_path / name).symlink_to(carried)
     (tmp_path / "vectors.txt").write_text("a 1 1 1\nb 1 1 1\n")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("HARNESS_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.delenv("HARNESS_DATA_DIR", raising=False)
-
-    def answer(arguments):
-        with pytest.raises(SystemExit) as ended:
-            main(arguments)
-        return Ended(ended.value.code or 0, *capfd.readouterr())
-
-    return answer
+    return lambda arguments: call(*arguments)
 
 
 READING = ("list", "explain", "cite")  # what is quick
