@@ -50,11 +50,6 @@ MATRIX = (*STS, "qnli", "lexical", "mini-sts")
 QUESTION = ("sts-b", "mini-sts")
 # The tasks for maps that are fitted on Wikipedia, the corpus of unsupervised SimCSE.
 WIKIPEDIA_TO_STS = ("sts-b", "sts-b.senteval.dev", "sick-r")
-LEARNED = (
-    (FLOWS["flow"], MATRIX),
-    (FLOWS["flow:paper"], QUESTION),
-    (DROPOUT, QUESTION),
-)
 
 METHODS = (
     *grid((BERT_MINI,), (CLS, MEAN, FIRST_LAST, STATIC_LAST, LAST2)),
@@ -67,10 +62,21 @@ METHODS = (
         ("target",),
         tasks=SENTEVAL,
     ),
-    *(
-        Method(BERT_MINI, pooling, (post,), "target", cite=BERT_FLOW, tasks=tasks)
-        for pooling in (MEAN, FIRST_LAST)
-        for post, tasks in LEARNED
+    *grid(
+        (BERT_MINI,),
+        (MEAN, FIRST_LAST),
+        ((FLOWS["flow"],),),
+        ("target",),
+        cite=BERT_FLOW,
+        tasks=MATRIX,
+    ),
+    *grid(
+        (BERT_MINI,),
+        (MEAN, FIRST_LAST),
+        ((FLOWS["flow:paper"],), (DROPOUT,)),
+        ("target",),
+        cite=BERT_FLOW,
+        tasks=QUESTION,
     ),
     *(
         Method(BERT_MINI, FIRST_LAST, (post,), fit_on, cite=BERT_FLOW, tasks=tasks)

@@ -31,12 +31,11 @@ from harness.core.interfaces import VectorFile
 from harness.data.places import Places, assets_of, packaged
 from harness.evaluation.select import PlannedCell, profile
 from harness.registry import Registry, load_registry
-from harness.results.failures import read_failures
 from harness.results.layout import PAPERS, REHEARSAL
 from harness.results.published_tables import load_tables
 from harness.results.questions import Rehearsal
 from harness.results.records import Cell
-from harness.results.store import Store
+from harness.results.store import Store, read_failures
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tests" / "support"))
 from stand_ins import WORD_VECTORS, make_data, make_encoder

@@ -28,10 +28,9 @@ from harness.data.places import Places
 from harness.evaluation.processes import results_of
 from harness.evaluation.run import Outcome, RunContext, execute, failed
 from harness.evaluation.select import PlannedCell, part_of
-from harness.results.failures import note_failures
 from harness.results.layout import papers_of, require_own, tables_naming
 from harness.results.records import cell_of
-from harness.results.store import Store
+from harness.results.store import Store, note_failures
 
 if TYPE_CHECKING:
     from harness.results.published import Table

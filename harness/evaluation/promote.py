@@ -18,7 +18,6 @@ from harness.evaluation.compare import shown_differences
 from harness.evaluation.select import PlannedCell, run_order
 from harness.registry import Registry, look_up
 from harness.results.differences import write_differences
-from harness.results.failures import note_failures
 from harness.results.folder import ResultsFolder
 from harness.results.gate import State, check_encoder, golden_failure, read_rules
 from harness.results.golden_vectors import (
@@ -29,6 +28,7 @@ from harness.results.golden_vectors import (
     write_golden_vectors,
 )
 from harness.results.layout import GATE
+from harness.results.store import note_failures
 
 
 def quick_set(registry: Registry, committed: Path) -> tuple[PlannedCell, ...]:

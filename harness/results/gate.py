@@ -25,7 +25,6 @@ from harness.core.provenance import code_digest
 from harness.core.toml import read_typed
 from harness.core.types import Record, score_at, score_paths
 from harness.registry import is_glob, look_up
-from harness.results.failures import read_failures
 from harness.results.folder import ResultsFolder
 from harness.results.golden_vectors import (
     GoldenVectors,
@@ -37,7 +36,7 @@ from harness.results.golden_vectors import (
 from harness.results.index import Results, main_score, value
 from harness.results.layout import GATE
 from harness.results.records import SAME_PLATFORM, Cell, cell_of, largest_move_of_scores
-from harness.results.store import sidecar_metadata
+from harness.results.store import read_failures, sidecar_metadata
 from harness.results.verdict import prediction_half_width
 
 # In points: another processor or another build of the libraries sums in another order.

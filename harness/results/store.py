@@ -7,6 +7,7 @@ similarities of the pairs. Committed records are in a file for each method.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ from harness.core.arrays import Float
 from harness.core.errors import DataError
 from harness.core.files import rewrite, write_atomically
 from harness.core.tensors import TensorFile, write_tensors
+from harness.core.toml import read_typed
 from harness.core.types import Record
 from harness.results.layout import RECORDS
 from harness.results.records import (
@@ -198,3 +200,32 @@ def sidecar_metadata(path: Path) -> Mapping[str, str]:
     """The identity in a sidecar's header; empty if the sidecar is missing or damaged."""
     file = TensorFile.parse(path)
     return {} if file is None else file.metadata
+
+
+# What did not run: a cell that failed may have a record of an earlier run, which says
+# nothing about this one. `harness check` reads the reasons.
+
+FAILURES_FILE = "not-run.json"
+
+
+def read_failures(results: Path) -> dict[str, str]:
+    """The reason for each cell and encoder that did not run in its last run, by its name."""
+    path = results / FAILURES_FILE
+    return read_typed(dict[str, str], path) if path.exists() else {}
+
+
+def note_failures(results: Path, reasons: Mapping[str, str]) -> None:
+    """Note a reason for each name; an empty one says that it ran, and removes an older reason.
+
+    Other processes may note reasons at the same time: the file is read again while it is
+    locked, so that theirs stay.
+    """
+
+    def content() -> bytes:
+        every = {**read_failures(results), **reasons}
+        kept = {name: reason for name, reason in every.items() if reason}
+        return f"{json.dumps(kept, indent=1)}\n".encode()
+
+    path = results / FAILURES_FILE
+    if path.exists() or any(reasons.values()):
+        rewrite(path, content)

@@ -29,7 +29,6 @@ from harness.results.differences import (
     read_differences,
     write_differences,
 )
-from harness.results.failures import FAILURES_FILE, note_failures, read_failures
 from harness.results.folder import ResultsFolder
 from harness.results.gate import (
     GOLDEN_ACROSS_PLATFORMS,
@@ -53,7 +52,13 @@ from harness.results.golden_vectors import (
 from harness.results.index import Results
 from harness.results.records import SAME_PLATFORM, Cell, encode_run
 from harness.results.scorings import SIMCSE
-from harness.results.store import Store, sidecar_metadata
+from harness.results.store import (
+    FAILURES_FILE,
+    Store,
+    note_failures,
+    read_failures,
+    sidecar_metadata,
+)
 from harness.results.verdict import prediction_half_width
 
 ROOT = Path(__file__).resolve().parents[2]
