@@ -119,7 +119,8 @@ def fit(
             )
         if isinstance(x, Moments) and not isinstance(transform, Affine):
             raise UsageError(
-                f"{post.name}: fitted from moments, it must give an affine map"
+                f"+{post.name}: wanted an Affine of a fit from moments, found "
+                f"{type(transform).__name__}; return one, or set from_moments = False"
             )
         transforms.append(transform)
         if len(transforms) < len(posts):

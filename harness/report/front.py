@@ -55,8 +55,10 @@ def measured_most(folder: ResultsFolder) -> ShownTable | None:
     numbers_by_row: dict[tuple[str, str], dict[str, Reproduction]] = {}
     for reproduction in folder.all_reproductions:
         cell = reproduction.cell
-        task, _, form_or_split = str(cell.task).partition(".")
-        is_test = task in TASK_LABELS and form_or_split not in ("dev", "train")
+        task = str(cell.task).partition(".")[0]
+        if task not in TASK_LABELS:
+            continue
+        is_test = "test" in folder.registry.tasks[str(cell.task)].scored
         if is_test and cell.metric == "spearman" and reproduction.scores:
             row = numbers_by_row.setdefault((cell.table.id, cell.row.id), {})
             row.setdefault(task, reproduction)

@@ -29,8 +29,8 @@ SECTIONS_OF_LEADERBOARD: tuple[Section, ...] = ("transfer", "embedded")
 
 
 def encoder_file(encoder: str) -> str:
-    """The file of an encoder's page."""
-    return f"{file_name(encoder)}.md"
+    """The file of an encoder's page, in a folder of its own: no page is called as an encoder."""
+    return f"encoders/{file_name(encoder)}.md"
 
 
 def leaderboard(folder: ResultsFolder) -> str:

@@ -46,7 +46,8 @@ def test_every_generated_page_with_a_digit_changed_is_stale(copied):
         path.write_text(
             text[:place] + str((int(text[place]) + 1) % 10) + text[place + 1 :]
         )
-    stray = copied / "tables" / "stray.md"
-    stray.touch()
+    stray = copied / "tables" / "encoders" / "gone.md"
+    shutil.copy(stray.with_name("minilm.md"), stray)
+    (copied / "tables" / "of-the-user.md").write_text("My notes.\n")
     stale = stale_files(ResultsFolder(copied), readme)
     assert {*stale} == {*pages, stray}
