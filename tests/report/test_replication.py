@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from committed import RESULTS
 from fakes import FakeConfig, made_record, results_of
 from fakes import registry as fake_registry
 
@@ -35,7 +36,6 @@ from harness.results.index import Results, SeedScores
 from harness.results.published import Column, Row, Table
 from harness.results.published_tables import load_tables
 
-COMMITTED = Path(__file__).parents[2] / "results"
 REGISTRY = fake_registry(FakeConfig())
 SEVEN = ("sts12", "sts13", "sts14", "sts15", "sts16", "sts-b", "sick-r")
 WMEAN = ("spearman", "wmean")
@@ -280,8 +280,8 @@ def test_a_file_that_says_something_else_is_refused_in_one_line(tmp_path, old, n
 
 def test_the_committed_claims_are_those_of_the_papers():
     """Each stands in a paper that can be cited, and the paper's own numbers show it."""
-    tables, bibliography = load_tables(COMMITTED / "papers"), entries()
-    for claim in read_claims(COMMITTED / "questions" / "claims.toml", tables).resolved:
+    tables, bibliography = load_tables(RESULTS / "papers"), entries()
+    for claim in read_claims(RESULTS / "questions" / "claims.toml", tables).resolved:
         assert claim.table.cite in bibliography, claim.id
         assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", claim.id)
         result = claim_result(claim, results_of(), REGISTRY, {})

@@ -1,7 +1,6 @@
 """Searches: what is tried stands in one file, what came of it in another, and the page has both."""
 
 import re
-from pathlib import Path
 
 import pytest
 import tiny_models
@@ -13,7 +12,6 @@ from harness.report.claims import search_table
 from harness.report.table import markdown
 from harness.results.questions import read_search
 
-PAPERS = Path(__file__).resolve().parents[2] / "results" / "papers"
 SEARCH = REFUSALS["files"]["search"]["whole"]
 
 

@@ -3,10 +3,9 @@
 import hashlib
 import json
 import re
-from pathlib import Path
 
 import pytest
-from committed import TABLES, committed_results
+from committed import RESULTS, TABLES, committed_results
 from fakes import FakeConfig, made_record, registry, results_folder, results_of
 from test_hostile_text import table_of
 
@@ -18,7 +17,6 @@ from harness.results.folder import ResultsFolder
 from harness.results.index import Results
 
 DATA_TABLES = TEMPLATE_FOLDER / "vendor" / "dataTables.min.js"
-RESULTS = Path(__file__).resolve().parents[2] / "results"
 LARGEST = 3_000_000  # bytes
 
 

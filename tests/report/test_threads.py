@@ -1,13 +1,12 @@
 """The answers to public threads, and that an answer fits a terminal whatever is asked."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
+from committed import FOLDER
 
 from harness.data.catalogue import DATA_ASSETS
 from harness.data.places import Places
-from harness.registry import load_registry
 from harness.report.diagnosis import (
     ANSWER_LINES,
     ANSWER_WIDTH,
@@ -16,9 +15,6 @@ from harness.report.diagnosis import (
 )
 from harness.report.next_steps import command_to_search
 from harness.report.pages import answer
-from harness.results.folder import ResultsFolder
-
-FOLDER = ResultsFolder(Path(__file__).resolve().parents[2] / "results", load_registry())
 
 
 def lines_of(diagnosis, **options):

@@ -2,9 +2,9 @@
 
 import random
 import shutil
-from pathlib import Path
 
 import pytest
+from committed import RESULTS
 
 from harness.report.build import (
     EXAMPLE_RECORDS,
@@ -14,8 +14,6 @@ from harness.report.build import (
     stale_files,
 )
 from harness.results.folder import ResultsFolder
-
-RESULTS = Path(__file__).resolve().parents[2] / "results"
 
 
 @pytest.fixture(scope="module")

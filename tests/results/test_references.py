@@ -1,9 +1,9 @@
 """References: compared with our records, and what they may confirm."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
+from committed import FOLDER
 from fakes import made_record, results_of
 
 from harness.registry import load_registry
@@ -17,10 +17,8 @@ from harness.results.conformance import (
     confirmed_by,
     find_confirmations,
 )
-from harness.results.folder import ResultsFolder
 from harness.results.verdict import CellState
 
-COMMITTED = Path(__file__).resolve().parents[2] / "results"
 REGISTRY = load_registry()
 MEAN, CLS = "bert-mini.mean", "bert-mini.cls"
 CELL = ReferenceCell({"all": 41.5}, MEAN, "sts12.senteval")
@@ -97,40 +95,33 @@ def test_a_protocol_is_confirmed_where_all_of_its_scores_agree():
     assert poolings([]) == set()
 
 
-@pytest.fixture(scope="module")
-def folder():
-    return ResultsFolder(COMMITTED)
-
-
-def test_every_committed_score_but_an_inconclusive_one_equals_theirs(folder):
-    every = [score for _, scores in folder.compared_references for score in scores]
+def test_every_committed_score_but_an_inconclusive_one_equals_theirs():
+    every = [score for _, scores in FOLDER.compared_references for score in scores]
     others = [score for score in every if score.agrees is False]
     assert [(score.cell.n, score.state) for score in others] == [(3, "inconclusive")]
     assert sum(score.agrees is True for score in every) >= 54
 
 
-def reference_of(cell, folder):
+def reference_of(cell):
     """What confirms the protocol of a published cell."""
-    return confirmed_by(cell, folder.confirmations, folder.records)
+    return confirmed_by(cell, FOLDER.confirmations, FOLDER.records)
 
 
-def test_what_confirms_a_row_is_named_and_by_its_authors(folder):
+def test_what_confirms_a_row_is_named_and_by_its_authors():
     """Two programs gave SimCSE's means; mteb's authors wrote one of them, SimCSE's the other."""
     for cell, program in {
         "simcse.t5/simcse-bert-base-unsup/sts16": "princeton-nlp/SimCSE evaluation.py",
         "mteb.1-12-75/minilm/sts16": "mteb, its STS tasks",
     }.items():
-        words = evidence_in_words(
-            folder.cell(cell), reference_of(folder.cell(cell), folder)
-        )
+        words = evidence_in_words(FOLDER.cell(cell), reference_of(FOLDER.cell(cell)))
         assert words.startswith(f"confirmed against the authors' code, {program}")
-    cells = [cell for table in folder.tables for cell in table.cells]
+    cells = [cell for table in FOLDER.tables for cell in table.cells]
     confirmed = [cell for cell in cells if cell.evidence == "confirmed"]
     assert confirmed
     for cell in confirmed:
-        assert reference_of(cell, folder).is_by_authors_of(cell.table), cell.id
+        assert reference_of(cell).is_by_authors_of(cell.table), cell.id
     [cell] = [
         replace(c, table=replace(c.table, paper="Another")) for c in confirmed[:1]
     ]
-    words = evidence_in_words(cell, reference_of(confirmed[0], folder))
+    words = evidence_in_words(cell, reference_of(confirmed[0]))
     assert words.startswith("confirmed against another program, ")
