@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from fakes import TOY, snapshot
-from processes import run
+from processes import ROOT, run
 
 from harness.cli import listing
 from harness.core.pairs import rows_digest
@@ -15,7 +15,6 @@ from harness.data.tasks.mini import SPLITS
 from harness.registry import load_registry
 from harness.results.store import Store
 
-ROOT = Path(__file__).resolve().parents[2]
 KINDS = [kind for kind in listing.LISTED_KINDS if kind not in ("plugins", "digests")]
 
 

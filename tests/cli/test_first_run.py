@@ -2,11 +2,12 @@
 
 import re
 import time
-from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import requests
+from committed import TABLES
 from fakes import FakeConfig, registry, results_folder
 
 from harness.cli import first_run
@@ -21,7 +22,6 @@ from harness.core.errors import AssetMissing, DataError
 from harness.data.places import Places
 from harness.evaluation.select import FIRST_ASSETS
 from harness.registry import load_registry
-from harness.results.folder import ResultsFolder
 from harness.results.index import Results
 
 REGISTRY = registry(FakeConfig())
@@ -30,21 +30,13 @@ NOT_HERE = [
 ]
 
 
-@dataclass
-class Downloads:
-    """The assets that were asked for; each arrives unless there is an error for it."""
-
-    asked: list[str] = field(default_factory=list)
-    errors: dict[str, Exception] = field(default_factory=dict)
-
-
 @pytest.fixture
 def downloads(monkeypatch, tmp_path):
-    """The assets that a command downloads in an empty folder; no network is used."""
+    """The assets that were asked for; each arrives unless there is an error for it."""
     monkeypatch.chdir(tmp_path)
     for switch in ("HF_HUB_OFFLINE", "HARNESS_OFFLINE", "HARNESS_DATA_DIR"):
         monkeypatch.delenv(switch, raising=False)
-    downloads = Downloads()
+    downloads = SimpleNamespace(asked=[], errors={})
 
     def bring(fetcher, asset):
         downloads.asked.append(asset.name)
@@ -116,9 +108,8 @@ def test_wrong_data_of_one_asset_do_not_keep_the_others_away(downloads):
 
 
 def test_the_end_names_one_download_with_its_size(tmp_path):
-    found, root = load_registry(), Path(__file__).resolve().parents[2]
-    tables = ResultsFolder(root / "results", found).tables
-    measured = results_folder(tmp_path, found, Results({}), *tables)
+    found = load_registry()
+    measured = results_folder(tmp_path, found, Results({}), *TABLES)
     (tmp_path / "data").mkdir()
     places = Places(tmp_path / "cache", data_dir=tmp_path / "data")
     empty, next_line, then_line = next_step(measured, places, found)

@@ -2,9 +2,9 @@
 
 import re
 import shlex
-from pathlib import Path
 
 import pytest
+from committed import RESULTS
 from fakes import snapshot
 from refusals import REFUSALS
 
@@ -17,7 +17,6 @@ from harness.results.gate import read_rules
 from harness.results.published_tables import load_tables
 from harness.results.questions import read_search
 
-ROOT = Path(__file__).resolve().parents[2]
 READERS = {
     "published": lambda path: load_tables(path.parent),
     "catalogue": lambda path: read_typed(Catalogue, path),
@@ -49,7 +48,7 @@ def test_a_command_over_stand_ins_is_refused(toys, tmp_path, command, words):
 @pytest.mark.parametrize(("command", "words"), REFUSALS["commands"]["packaged"])
 def test_a_command_is_refused(call, monkeypatch, tmp_path, command, words):
     monkeypatch.setattr("torch.cuda.device_count", lambda: 0)
-    (tmp_path / "results").symlink_to(ROOT / "results")
+    (tmp_path / "results").symlink_to(RESULTS)
     assert_refused(call, tmp_path, command, words)
 
 
