@@ -39,6 +39,7 @@ GOLDEN_SENTENCE = (
     "(antidisestablishmentarianism)!"
 )
 
+
 Base = TypeVar("Base", bound="BaseConfig")
 
 
@@ -112,7 +113,7 @@ class BaseConfig:
         if settings.get("repo"):
             return Hub(
                 repo=settings["repo"],
-                revision=settings["revision"],
+                revision=settings.get("revision"),
                 sha256=digest,
                 package=package,
                 asset=settings.get("asset"),
@@ -120,7 +121,9 @@ class BaseConfig:
             )
         if package:
             return Packaged(package, file, digest)
-        return VectorFile(file, digest) if file else LocalFiles(digest)
+        if file:
+            return VectorFile(file, digest, companion=settings.get("counts"))
+        return LocalFiles(digest)
 
 
 @dataclass(frozen=True, eq=False)

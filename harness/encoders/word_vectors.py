@@ -21,13 +21,7 @@ from harness.core.arrays import Float32, Int64
 from harness.core.digests import NOT_IN_IDENTITY, digest_of, identity_text, sha256_of
 from harness.core.errors import AssetMissing, DataError, UsageError
 from harness.core.files import require_no_pointer
-from harness.core.interfaces import (
-    Encoding,
-    Identity,
-    PostProcessor,
-    Source,
-    VectorFile,
-)
+from harness.core.interfaces import Encoding, Identity, PostProcessor
 from harness.data.tasks.readers import CORRECT_ADVICE, advising, lines
 from harness.encoders.checkpoint import require_weights
 from harness.encoders.config import BaseConfig
@@ -185,13 +179,6 @@ class CountedConfig(StaticConfig):
     counts: str = field(kw_only=True)
     maps: tuple[WordMap, ...] = field(kw_only=True)
     counts_sha256: str | None = field(default=None, kw_only=True)
-
-    @property
-    def source(self) -> Source:
-        """The vectors and the counts in the data folder."""
-        return VectorFile(
-            file=str(self.file), sha256=self.weights_sha256, companion=self.counts
-        )
 
     def identify(self, path: Path) -> Identity:
         """The key and digests, with the counts and the settings of the maps."""

@@ -154,8 +154,13 @@ def _modules(
     pooling(encoder.sample)  # raises an error if the encoder lacks what it needs
     pooler = None
     if isinstance(pooling, Pooler):
-        layers = own_model.pooler.modules()
-        [pooler] = (layer for layer in layers if isinstance(layer, nn.Linear))
+        parts = own_model.pooler.modules()
+        layers = [part for part in parts if isinstance(part, nn.Linear)]
+        if len(layers) != 1:
+            raise UsageError(
+                f"{encoder.name}: wanted a pooler of one linear layer, found {len(layers)}"
+            )
+        [pooler] = layers
     over_layers = isinstance(pooling, Mean) and pooling.layers != (-1,)
     transformer = Transformer(
         str(checkpoint),

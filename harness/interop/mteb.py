@@ -33,20 +33,12 @@ from harness.registry import collected, load_registry, look_up
 LOCAL_PATH = "local files of the harness"
 
 
-def _counterparts() -> dict[str, Any]:
-    """mteb's class for each task here that has the pairs of one of mteb's tasks.
-
-    The pairs are in the text form of mteb's copy. mteb's SICK-R holds the pairs of all
-    splits.
-    """
-    counterparts: dict[str, Any] = {}
-    for task in collected().tasks.values():
-        for name in task.aliases:
-            counterparts[task.name] = type(get_task(name))
-    return counterparts
-
-
-COUNTERPARTS = _counterparts()
+# mteb's class for each task here that has the pairs of one of mteb's tasks, in the text
+# form of mteb's copy. mteb's SICK-R holds the pairs of all splits.
+COUNTERPARTS: dict[str, Any] = {}
+for task in collected().tasks.values():
+    for name_of_mteb in task.aliases:
+        COUNTERPARTS[task.name] = type(get_task(name_of_mteb))
 
 
 @dataclass(frozen=True, eq=False)
