@@ -285,7 +285,7 @@ class SentenceEncoder(nn.Module):
         return torch.autocast(device, torch.bfloat16, enabled=is_half)
 
     def _new_head(self, rng: np.random.Generator) -> nn.Module | None:
-        """A head with new weights; None for a recipe without one.
+        """A head with new weights, drawn as BERT initialises them; None for a recipe without one.
 
         A head that is kept takes the place of the transformer's pooler. Otherwise the
         pooler is removed, since it was trained with other weights.
@@ -293,17 +293,23 @@ class SentenceEncoder(nn.Module):
         transformer: Any = self.transformer
         pooler = getattr(transformer, "pooler", None)
         if self.head_use == "keep":
-            if not isinstance(getattr(pooler, "dense", None), nn.Linear):
+            dense = getattr(pooler, "dense", None)
+            if not isinstance(dense, nn.Linear):
                 raise UsageError(
                     f"{self.tokenizer.name}: this architecture has no dense pooler to keep a head "
                     "in; train one that is not kept"
                 )
-            return _projection(transformer.pooler.dense, rng)
-        if pooler is not None:
-            transformer.pooler = None
-        if self.head_use == "none":
-            return None
-        return _projection(nn.Linear(self.size, self.size), rng)
+        else:
+            if pooler is not None:
+                transformer.pooler = None
+            if self.head_use == "none":
+                return None
+            dense = nn.Linear(self.size, self.size)
+        weight = rng.normal(scale=HEAD_STD, size=dense.weight.shape).astype(np.float32)
+        with torch.no_grad():
+            dense.weight.copy_(torch.from_numpy(weight))
+            dense.bias.zero_()
+        return nn.Sequential(OrderedDict(dense=dense, activation=nn.Tanh()))
 
     def _states(
         self,
@@ -343,12 +349,3 @@ class SentenceEncoder(nn.Module):
                 means.append(tokens.mean(dim=1))
             layer_means.append(torch.cat(means))
         return torch.stack(layer_means).mean(dim=0)
-
-
-def _projection(dense: nn.Linear, rng: np.random.Generator) -> nn.Module:
-    """tanh(W x + b), with new weights in a dense layer, drawn as BERT initialises them."""
-    weight = rng.normal(scale=HEAD_STD, size=dense.weight.shape).astype(np.float32)
-    with torch.no_grad():
-        dense.weight.copy_(torch.from_numpy(weight))
-        dense.bias.zero_()
-    return nn.Sequential(OrderedDict(dense=dense, activation=nn.Tanh()))

@@ -40,6 +40,7 @@ from harness.training.objectives import EncoderTraining, Schedule
 from harness.training.recipes import command_line, stated_settings
 
 SAVE_SECONDS = 60.0  # between two saved states
+STATED_LOSSES = 200  # points of the curve in training.json, at most
 SHOWN_STEPS = 50  # steps whose mean loss the progress bar shows
 
 
@@ -74,9 +75,10 @@ class Curve:
         """The step with the highest score and that score; the first step of several."""
         return max(self.scores, key=lambda point: point[1], default=None)
 
-    def thinned(self, points: int = 200) -> list[tuple[int, float]]:
+    @property
+    def thinned(self) -> list[tuple[int, float]]:
         """Mean losses over windows of equal length, each with its last step."""
-        size = max(1, math.ceil(len(self.losses) / points))
+        size = max(1, math.ceil(len(self.losses) / STATED_LOSSES))
         means = []
         for start in range(0, len(self.losses), size):
             window = self.losses[start : start + size]
@@ -306,7 +308,7 @@ def finetune(
         "data": dict(data),
         "start": digest_of_start,
         "steps": last_step,
-        "curve": curve.thinned(),
+        "curve": curve.thinned,
         "before": curve.before,
         "scores": curve.scores,
         "kept": (curve.best or (last_step, None))[0],

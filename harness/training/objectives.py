@@ -41,6 +41,7 @@ from harness.training.recipes import (
     Simcse,
     SimcseSup,
     SimcseUnsup,
+    pace,
 )
 
 SBERT_WARMUP = 0.1  # the share of SBERT's steps in which the learning rate rises
@@ -193,11 +194,8 @@ class EncoderTraining:
         self.recipe = recipe
         self.encoder = encoder
         self.columns = columns
-        if isinstance(recipe, Sbert):
-            batch, rate, warmup = recipe.batch, recipe.learning_rate, SBERT_WARMUP
-        else:
-            batch, rate = recipe.pace(encoder.model_type, encoder.size)
-            warmup = 0.0
+        batch, rate = pace(recipe, encoder.model_type, encoder.size)
+        warmup = SBERT_WARMUP if isinstance(recipe, Sbert) else 0.0
         self.batches = Batches(len(columns[0]), batch, recipe.seed)
         steps = recipe.epochs * self.batches.steps
         self.schedule = Schedule(

@@ -138,12 +138,6 @@ class SimcseUnsup(Recipe):
                 "--same-mask: wanted one sentence seen twice, found an augmentation"
             )
 
-    def pace(self, model_type: str, width: int) -> tuple[int, float]:
-        """The batch and the learning rate: those that are set, or the paper's for a model."""
-        family = "roberta" if "roberta" in model_type else "bert"
-        batch, rate = UNSUPERVISED_PACE[family, _size(width)]
-        return _set(self.batch, batch), _set(self.learning_rate, rate)
-
 
 @dataclass(frozen=True, kw_only=True)
 class SimcseSup(Recipe):
@@ -174,11 +168,6 @@ class SimcseSup(Recipe):
     batch: PaperBatch = None
     epochs: Epochs = 3
     learning_rate: PaperRate = None
-
-    def pace(self, model_type: str, width: int) -> tuple[int, float]:  # noqa: ARG002 - by size alone
-        """The batch and the learning rate: those that are set, or the paper's for a model."""
-        batch, rate = SUPERVISED_PACE[_size(width)]
-        return _set(self.batch, batch), _set(self.learning_rate, rate)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -232,14 +221,24 @@ RECIPES: Mapping[str, type[Simcse] | type[Sbert]] = {
 }
 
 
-def _size(width: int) -> str:
-    """The size of a model by its width: `base` or `large`."""
-    return "large" if width >= LARGE_WIDTH else "base"
+def pace(recipe: Simcse | Sbert, model_type: str, width: int) -> tuple[int, float]:
+    """The batch and the learning rate: those that are set, or SimCSE's for a model.
 
-
-def _set(value: Any, default: Any) -> Any:
-    """A setting, or its default where it is None."""
-    return default if value is None else value
+    Args:
+        recipe: The settings of the training.
+        model_type: The architecture, as transformers names it.
+        width: The dimensions of the model; with `LARGE_WIDTH` of them it is large.
+    """
+    size = "large" if width >= LARGE_WIDTH else "base"
+    batch, rate = SUPERVISED_PACE[size]
+    if isinstance(recipe, SimcseUnsup):
+        family = "roberta" if "roberta" in model_type else "bert"
+        batch, rate = UNSUPERVISED_PACE[family, size]
+    if recipe.batch is not None:
+        batch = recipe.batch
+    if recipe.learning_rate is not None:
+        rate = recipe.learning_rate
+    return batch, rate
 
 
 def stated_settings(recipe: Recipe) -> dict[str, Any]:

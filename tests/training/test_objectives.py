@@ -26,7 +26,7 @@ from harness.training.objectives import (
     nt_xent,
     softmax_nli,
 )
-from harness.training.recipes import SbertNli, SbertSts, SimcseSup, SimcseUnsup
+from harness.training.recipes import SbertNli, SbertSts, SimcseSup, SimcseUnsup, pace
 from harness.transforms.pooling import CLS, FIRST_LAST, NATIVE, POOLER
 
 SENTENCES = (
@@ -129,9 +129,9 @@ def test_softmax_is_the_papers_formula(count):
 def test_simcses_pace_is_the_papers_for_each_size(
     model_type, width, unsupervised, supervised
 ):
-    assert SimcseUnsup(start="").pace(model_type, width) == unsupervised
-    assert SimcseSup(start="", file="").pace(model_type, width) == supervised
-    assert unsup(learning_rate=0.5).pace(model_type, width) == (5, 0.5)
+    assert pace(SimcseUnsup(start=""), model_type, width) == unsupervised
+    assert pace(SimcseSup(start="", file=""), model_type, width) == supervised
+    assert pace(unsup(learning_rate=0.5), model_type, width) == (5, 0.5)
 
 
 @pytest.fixture(scope="module")
