@@ -20,7 +20,7 @@ from harness.cli.train import recipe_from, run_training
 from harness.core.errors import DataError
 from harness.core.files import parse_json, write_json
 from harness.data.places import Places
-from harness.results.questions import (
+from harness.results.searches import (
     Search,
     Trial,
     read_search,

@@ -52,7 +52,7 @@ from harness.interop.mteb import local_task
 from harness.registry import load_registry
 from harness.results.conformance import Reference, ReferenceCell
 from harness.results.layout import REFERENCES
-from harness.results.questions import read_search
+from harness.results.searches import read_search
 from harness.training.loop import Curve
 from harness.training.objectives import EncoderTraining, Schedule
 from harness.training.recipes import Sbert, Simcse

@@ -33,8 +33,8 @@ from harness.evaluation.select import PlannedCell, profile
 from harness.registry import Registry, load_registry
 from harness.results.layout import PAPERS, REHEARSAL
 from harness.results.published_tables import load_tables
-from harness.results.questions import Rehearsal
 from harness.results.records import Cell
+from harness.results.reproduction import Rehearsal
 from harness.results.store import Store, read_failures
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tests" / "support"))

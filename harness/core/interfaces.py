@@ -412,7 +412,7 @@ class PostProcessor(Protocol):
         """Whether it is fitted on the mean and the covariance of the vectors alone.
 
         Then `fit` also accepts `Moments`, so that a corpus of any size can be read once
-        without keeping its vectors.
+        without keeping its vectors, and returns an `Affine`.
         """
 
     @property

@@ -134,7 +134,7 @@ def is_chance(number: CardNumber, tried: Sequence[float], tolerance: float) -> b
 
 
 @dataclass(frozen=True)
-class Trial:
+class Candidate:
     """A task whose sentences are encoded under a variant.
 
     Attributes:
@@ -302,34 +302,39 @@ class Explainer:
         explained: dict[CardNumber, FoundChoices] = {}
         for number in numbers:
             explained |= _given(
-                [number], own_scores, SCORES, Trial(task), tried, is_alone=not holding
+                [number],
+                own_scores,
+                SCORES,
+                Candidate(task),
+                tried,
+                is_alone=not holding,
             )
         if len(explained) == len(numbers):
             return [explained[number] for number in numbers]
         encodings = skipped = 0
-        for trial in self._announced_trials(task, only_small):
-            variant = stated | trial.variant
+        for candidate in self._announced_candidates(task, only_small):
+            variant = stated | candidate.variant
             try:
-                reading = self.model.reading(variant, trial.task)
+                reading = self.model.reading(variant, candidate.task)
                 is_costly = self.model.needs_encoding(reading)
                 if is_costly and encodings == self.most_encodings:
                     skipped += 1
                     continue
                 encodings += is_costly
-                scores = self.model.scores(variant, trial.task)
+                scores = self.model.scores(variant, candidate.task)
             except HarnessError:  # the model has no such variant, or data are elsewhere
                 continue
             # A number that holds was compared with the tolerance of a verdict.
-            tolerance = max(trial.tolerance, SAME_DIGITS)
+            tolerance = max(candidate.tolerance, SAME_DIGITS)
             if not all(n.is_given_by(n.score_in(scores), tolerance) for n in holding):
                 continue
             # Half precision gives no digits for sure, so that other scores of it prove nothing.
-            is_half = trial.variant.dtype != FLOAT32
+            is_half = candidate.variant.dtype != FLOAT32
             others = [AS_STATED] if holding or is_half else SCORES
             is_alone = len(numbers) + len(holding) == 1
-            given = _given(numbers, scores, others, trial, tried, is_alone=is_alone)
+            given = _given(numbers, scores, others, candidate, tried, is_alone=is_alone)
             if given:
-                self.likely.insert(0, trial.variant)
+                self.likely.insert(0, candidate.variant)
                 return [given[number] for number in numbers]
         reason = "nothing that was tried gives it"
         if skipped:
@@ -337,55 +342,65 @@ class Explainer:
         nothing = FoundChoices(tried=len(tried), reason=reason)
         return [explained.get(number, nothing) for number in numbers]
 
-    def _announced_trials(self, task: Task, only_small: bool) -> Iterator[Trial]:
-        """The trials in their order, after a note on their number and time.
+    def _announced_candidates(
+        self, task: Task, only_small: bool
+    ) -> Iterator[Candidate]:
+        """The candidates in their order, after a note on their number and time.
 
         The prompts of mteb's implementation of the model come when everything else was
         tried.
         """
-        trials = self._trials(task)
+        candidates = self._candidates(task)
         if only_small:
-            trials = [
-                trial
-                for trial in trials
-                if trial.variant.moves_little and not trial.has_other_pairs
+            candidates = [
+                candidate
+                for candidate in candidates
+                if candidate.variant.moves_little and not candidate.has_other_pairs
             ]
-        self._announce(task, trials)
-        yield from trials
+        self._announce(task, candidates)
+        yield from candidates
         if not only_small:
-            trials = [Trial(task, variant) for variant in variants_of_mteb(self.model)]
-            if trials:
-                self._announce(task, trials)
-            yield from trials
+            candidates = [
+                Candidate(task, variant) for variant in variants_of_mteb(self.model)
+            ]
+            if candidates:
+                self._announce(task, candidates)
+            yield from candidates
 
-    def _trials(self, task: Task) -> list[Trial]:
+    def _candidates(self, task: Task) -> list[Candidate]:
         """Other pairs of the data set, one variant, then two of them; each once."""
         data_set = task.name.partition(".")[0]
         others = [
-            Trial(other, has_other_pairs=True)
+            Candidate(other, has_other_pairs=True)
             for other in self.registry.tasks.values()
             if other.name.partition(".")[0] == data_set
             and other.name != task.name
             and other.metric == task.metric
             and self.model.loader.places.has_data(other.asset)
         ]
-        scored = [trial for trial in others if "train" not in trial.task.scored]
-        trials = [Trial(task, variant) for variant in self.likely]
-        trials += scored
-        trials += [Trial(task, variant) for variant in variants(self.model, task)]
-        trials += others
-        trials += [Trial(task, pair) for pair in pairs_of_variants(self.model, task)]
+        scored = [
+            candidate for candidate in others if "train" not in candidate.task.scored
+        ]
+        candidates = [Candidate(task, variant) for variant in self.likely]
+        candidates += scored
+        candidates += [
+            Candidate(task, variant) for variant in variants(self.model, task)
+        ]
+        candidates += others
+        candidates += [
+            Candidate(task, pair) for pair in pairs_of_variants(self.model, task)
+        ]
         for other in scored:
             for variant in variants(self.model, other.task):
-                trials.append(Trial(other.task, variant, has_other_pairs=True))
-        return list(dict.fromkeys(trials))
+                candidates.append(Candidate(other.task, variant, has_other_pairs=True))
+        return list(dict.fromkeys(candidates))
 
-    def _announce(self, task: Task, trials: Sequence[Trial]) -> None:
+    def _announce(self, task: Task, candidates: Sequence[Candidate]) -> None:
         """Say how many encodings there are at most, and how long they take."""
         characters: dict[Reading, int] = {}
-        for trial in trials:
+        for candidate in candidates:
             with suppress(HarnessError):
-                reading = self.model.reading(trial.variant, trial.task)
+                reading = self.model.reading(candidate.variant, candidate.task)
                 characters[reading] = self.model.characters(reading)
         characters.pop(self.model.reading(AS_IT_IS, task), None)
         allowed = list(characters.values())[: self.most_encodings]
@@ -400,7 +415,7 @@ def _given(
     numbers: Sequence[CardNumber],
     scores: Mapping[str, Any],
     others: Iterable[OtherScore],
-    trial: Trial,
+    candidate: Candidate,
     tried: list[float],
     *,
     is_alone: bool,
@@ -409,9 +424,9 @@ def _given(
 
     Args:
         numbers: The numbers of a run.
-        scores: What was measured in the trial.
+        scores: What was measured in the candidate.
         others: The scores that the numbers are compared with.
-        trial: The trial.
+        candidate: The candidate.
         tried: The scores that the first number was compared with; further ones are added.
         is_alone: Whether no other number of the run tells a hit from chance.
 
@@ -423,13 +438,16 @@ def _given(
         if measured_scores[0] is not None:
             tried.append(measured_scores[0])
         measured = dict(zip(numbers, measured_scores, strict=True))
-        if all(n.is_given_by(score, trial.tolerance) for n, score in measured.items()):
+        if all(
+            n.is_given_by(score, candidate.tolerance) for n, score in measured.items()
+        ):
             return {
                 number: FoundChoices(
-                    words=(*other.words(number), *trial.words),
+                    words=(*other.words(number), *candidate.words),
                     measured=score,
                     tried=len(tried),
-                    is_chance=is_alone and is_chance(number, tried, trial.tolerance),
+                    is_chance=is_alone
+                    and is_chance(number, tried, candidate.tolerance),
                 )
                 for number, score in measured.items()
             }

@@ -22,7 +22,7 @@ from harness.results.differences import Outcome
 from harness.results.encoder_sizes import EncoderSize
 from harness.results.folder import ResultsFolder
 from harness.results.index import MISSING, NOT_MEASURED, value
-from harness.results.questions import Search
+from harness.results.searches import Search
 
 CLAIMS_PAGE = "replication-in-miniature.md"
 # What pages say of an outcome; the claimed row is `higher` or `lower` in the records.

@@ -19,8 +19,8 @@ from harness.results.explain import Explanation
 from harness.results.index import MISSING
 from harness.results.owners import Owner
 from harness.results.protocols import Protocol
-from harness.results.questions import Trap
 from harness.results.standings import Standing
+from harness.results.traps import Trap
 
 # The choices of a protocol
 

@@ -20,7 +20,7 @@ from harness.results.verdict import CellState
 
 if TYPE_CHECKING:
     from harness.results.conformance import Reference
-    from harness.results.questions import Trap
+    from harness.results.traps import Trap
 
 AGGREGATION_WORDS: Mapping[str, str] = {
     "all": "subsets concatenated (all)",

@@ -20,8 +20,8 @@ from harness.results.layout import CONFORMANCE, QUESTIONS, REFERENCES
 from harness.results.protocols import Protocol
 from harness.results.published import PublishedNumber
 from harness.results.published import Table as PublishedTable
-from harness.results.questions import Trial, read_searches
 from harness.results.reproduction import compose_method, seed_scores
+from harness.results.searches import Trial, read_searches
 from harness.results.verdict import CellState, Measured, Published, verdict
 
 # Points by which two programs may differ that compute the same number in float32.

@@ -23,7 +23,7 @@ from harness.core.types import AGGREGATIONS, Task
 from harness.registry import Registry
 from harness.results.index import Results
 from harness.results.protocols import Protocol
-from harness.results.questions import Trap
+from harness.results.traps import Trap
 
 # The choices that count as one, in the order in which they are shown: settings and
 # poolings, which people choose by accident, then post-processors. A post-processor and

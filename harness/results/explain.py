@@ -21,8 +21,8 @@ from harness.results.effects import (
 from harness.results.index import Results
 from harness.results.protocols import Protocol
 from harness.results.published import PublishedNumber
-from harness.results.questions import Trap
 from harness.results.reproduction import Reproduction, reproduce
+from harness.results.traps import Trap
 
 
 @dataclass(frozen=True, kw_only=True)

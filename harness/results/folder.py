@@ -52,12 +52,18 @@ from harness.results.published_tables import (
     published_number,
     published_table,
 )
-from harness.results.questions import Rehearsal, Search, Trap, read_searches
 from harness.results.records import Cell
-from harness.results.reproduction import Reproduction, reproductions, stale_cells
+from harness.results.reproduction import (
+    Rehearsal,
+    Reproduction,
+    reproductions,
+    stale_cells,
+)
+from harness.results.searches import Search, read_searches
 from harness.results.standings import Standings, standings_of
 from harness.results.store import Store
 from harness.results.threads import Thread, read_threads
+from harness.results.traps import Trap
 
 # The reader's numbers for which the effects of other choices are looked at, which takes
 # longer than all else.

@@ -116,8 +116,8 @@ def published_number(name: str, tables: Sequence[Table]) -> PublishedNumber:
     for cell in table.cells:
         cells.setdefault(cell.row.id, {})[cell.column.id] = cell
     columns = look_up(f"row of {table.id}", row, cells, remedy)
-    id_byplain_name = {plain_name(name): name for name in columns}
-    column = id_byplain_name.get(plain_name(column), column)
+    id_by_plain_name = {plain_name(column_id): column_id for column_id in columns}
+    column = id_by_plain_name.get(plain_name(column), column)
     return look_up(f"column of {table.id}/{row}", column, columns, remedy)
 
 
@@ -134,8 +134,8 @@ SAME_COLUMNS = {
 
 def plain_name(column: str) -> str:
     """A column's name without case and punctuation: `stsb` for `STSBenchmark` and `sts-b`."""
-    plain_name = "".join(filter(str.isalnum, column.lower()))
-    return SAME_COLUMNS.get(plain_name, plain_name)
+    plain = "".join(filter(str.isalnum, column.lower()))
+    return SAME_COLUMNS.get(plain, plain)
 
 
 def _require_known_names(table: Table, registry: Registry) -> None:

@@ -8,7 +8,7 @@ state says which.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
@@ -217,3 +217,25 @@ def _has_other_corpus(cell: PublishedNumber, results: Results) -> bool:
         if parts == published_parts and corpus not in (published_id.fit_on, *TARGETS):
             return True
     return False
+
+
+@dataclass(frozen=True)
+class Rehearsal:
+    """The last run of all published cells on stand-ins of their weights.
+
+    Attributes:
+        commit: The commit of its code. The version does not tell, since it is still the
+            version of the last release.
+        dirty: Whether the code had changes that were not committed.
+        cells: How many cells there are.
+        numbers: How many published numbers have cells that all ran.
+        digest: The digest of the ids of all cells.
+        failed: Why cells did not run, by their ids.
+    """
+
+    commit: str
+    dirty: bool
+    cells: int
+    numbers: int
+    digest: str
+    failed: Mapping[str, str]

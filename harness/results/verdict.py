@@ -47,12 +47,30 @@ class CellState(StrEnum):
         return self in VERDICTS
 
 
-VERDICTS = tuple(CellState)[:7]  # in the order in which tables count them
+# In the order in which tables count them.
+VERDICTS = (
+    CellState.EXACT,
+    CellState.MATCH,
+    CellState.CLOSE,
+    CellState.CONSISTENT,
+    CellState.DIFFERS,
+    CellState.INCONCLUSIVE,
+    CellState.TOO_FEW_SEEDS,
+)
 
 
 @dataclass(frozen=True)
 class Tolerances:
-    """Every tolerance there is, in points; every table has them in words below it."""
+    """Every tolerance of a verdict; every table has them in words below it.
+
+    Attributes:
+        exact: The largest difference in points of an `exact` score.
+        match: The largest difference in points of a `match`.
+        close: The largest difference in points of a `close` score.
+        seeds: The fewest seeds of a verdict on a seeded score.
+        widest: The widest half of an interval in points that can tell anything.
+        equivalence: The points within which two means count as the same.
+    """
 
     exact: float = 0.005
     match: float = 0.05
@@ -230,12 +248,12 @@ def verdict(published: Published, measured: Measured) -> Verdict:
     if sd is None or k < TOLERANCES.seeds:
         return Verdict(CellState.TOO_FEW_SEEDS, difference=difference, k=k, sd=sd)
     if published.sd is not None and published.n is not None:
-        h = round(welch_half_width((sd, k), (published.sd, published.n)), 9)
-        state = _welch(difference, h)
-        return Verdict(state, difference=difference, k=k, sd=sd, half_width=h)
-    h = round(prediction_half_width(sd, k), 9)
-    state = _seeded(difference, h)
-    return Verdict(state, difference=difference, k=k, sd=sd, half_width=h)
+        half_width = round(welch_half_width((sd, k), (published.sd, published.n)), 9)
+        state = _of_means(difference, half_width)
+    else:
+        half_width = round(prediction_half_width(sd, k), 9)
+        state = _of_one_run(difference, half_width)
+    return Verdict(state, difference=difference, k=k, sd=sd, half_width=half_width)
 
 
 def prediction_half_width(sd: float, k: int) -> float:
@@ -285,9 +303,8 @@ def student_p(t: float, df: float) -> float:
 
 def student_quantile(df: float) -> float:
     """Student's t with P(T <= t) = .975, for any real df >= 1 (Welch's is not whole)."""
-    from scipy.special import (
-        stdtrit,
-    )  # a tenth of a second, for verdicts on seeds alone
+    # To import it takes a tenth of a second, for verdicts on seeds alone.
+    from scipy.special import stdtrit
 
     return float(stdtrit(df, 0.975))
 
@@ -308,14 +325,18 @@ def _deterministic(difference: float, half_unit: float) -> CellState:
     return CellState.CLOSE if size <= TOLERANCES.close else CellState.DIFFERS
 
 
-def _seeded(difference: float, h: float) -> CellState:
-    if h > TOLERANCES.widest:
+def _of_one_run(difference: float, half_width: float) -> CellState:
+    """A published run is `consistent` within the interval that our seeds predict for one run."""
+    if half_width > TOLERANCES.widest:
         return CellState.INCONCLUSIVE
-    inside = abs(difference) <= max(h, TOLERANCES.match)
+    inside = abs(difference) <= max(half_width, TOLERANCES.match)
     return CellState.CONSISTENT if inside else CellState.DIFFERS
 
 
-def _welch(difference: float, h: float) -> CellState:
-    if round(abs(difference) + h, 9) <= TOLERANCES.equivalence:
+def _of_means(difference: float, half_width: float) -> CellState:
+    """Two means are `consistent` if all of the interval of their difference is small."""
+    if round(abs(difference) + half_width, 9) <= TOLERANCES.equivalence:
         return CellState.CONSISTENT
-    return CellState.DIFFERS if abs(difference) > h else CellState.INCONCLUSIVE
+    if abs(difference) > half_width:
+        return CellState.DIFFERS
+    return CellState.INCONCLUSIVE

@@ -15,7 +15,7 @@ from harness.registry import load_registry
 from harness.results.conformance import read_reference
 from harness.results.gate import read_rules
 from harness.results.published_tables import load_tables
-from harness.results.questions import read_search
+from harness.results.searches import read_search
 
 READERS = {
     "published": lambda path: load_tables(path.parent),

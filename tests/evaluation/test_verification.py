@@ -211,7 +211,7 @@ def test_a_search_ends_with_the_prompts_of_mtebs_implementation(model, monkeypat
     monkeypatch.setitem(registry, "someone/made", meta)
     [variant] = variants_of_mteb(model)
     assert variant.words == ("mteb's prompt STS ('compare: ')",)
-    monkeypatch.setattr(Explainer, "_trials", lambda self, task: [])
+    monkeypatch.setattr(Explainer, "_candidates", lambda self, task: [])
     assert found(model, measured_number(model, variant)).words == variant.words
 
 

@@ -10,7 +10,7 @@ from search import main
 from harness.core.files import parse_json
 from harness.report.claims import search_table
 from harness.report.table import markdown
-from harness.results.questions import read_search
+from harness.results.searches import read_search
 
 SEARCH = REFUSALS["files"]["search"]["whole"]
 

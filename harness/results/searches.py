@@ -1,23 +1,20 @@
-"""Questions of pages in addition to published numbers, and their measurements.
+"""Searches for hyper-parameters: variants of a training, and what each of them gave.
 
-A file of `results/questions` has the questions, here searches for hyper-parameters and
-traps of protocols. The measurements are in `results/records`, under the same name.
+A file of `results/questions` names the variants. The trainings that were run are in the
+file of the same name below `results/records`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from harness.core.toml import read_typed
-from harness.core.types import ScorePath
 from harness.registry import look_up
-from harness.results.index import Results, Value
 from harness.results.layout import measured_for
-from harness.results.published import PublishedNumber, Table
+from harness.results.published import Table
 
 
 @dataclass(frozen=True)
@@ -126,101 +123,3 @@ def read_search(path: Path) -> Search:
 def trials_file(search: Path) -> Path:
     """The file with the trials of a search."""
     return measured_for(search).with_suffix(".json")
-
-
-@dataclass(frozen=True)
-class Rehearsal:
-    """The last run of all published cells on stand-ins of their weights.
-
-    Attributes:
-        commit: The commit of its code. The version does not tell, since it is still the
-            version of the last release.
-        dirty: Whether the code had changes that were not committed.
-        cells: How many cells there are.
-        numbers: How many published numbers have cells that all ran.
-        digest: The digest of the ids of all cells.
-        failed: Why cells did not run, by their ids.
-    """
-
-    commit: str
-    dirty: bool
-    cells: int
-    numbers: int
-    digest: str
-    failed: Mapping[str, str]
-
-
-@dataclass(frozen=True)
-class TrapRow:
-    """A measured score that shows a trap.
-
-    Attributes:
-        what: What is special about the score, for people.
-        method: The method's id.
-        task: The task's name.
-        score: The path of the score in the record.
-    """
-
-    what: str
-    method: str
-    task: str
-    score: ScorePath = ("spearman", "all")
-
-
-class TrapValue(NamedTuple):
-    """A row of a trap with its score, and the difference from the row that it is compared with.
-
-    The difference is in points; None for the row with which the others are compared, and
-    where a score is missing.
-    """
-
-    row: TrapRow
-    value: Value
-    difference: float | None
-
-
-@dataclass(frozen=True)
-class Trap:
-    """One trap: what papers have confused.
-
-    Attributes:
-        title: Its heading.
-        text: What is confused, and why.
-        rows: Measured scores that show it.
-        about: The choices that are confused, as names of fields of `Protocol`.
-        published: The published rows that are known to be confused, as patterns of
-            `TABLE/ROW` or of method ids.
-    """
-
-    title: str
-    text: str
-    rows: tuple[TrapRow, ...]
-    about: tuple[str, ...] = ()
-    published: tuple[str, ...] = ()
-
-    def applies_to(self, cell: PublishedNumber) -> bool:
-        """Whether a published number is in a row that is known to be confused in this way."""
-        method_name = cell.method or ""
-        for pattern in self.published:
-            if fnmatchcase(cell.row_id, pattern) or fnmatchcase(method_name, pattern):
-                return True
-        return False
-
-    def values(self, results: Results) -> Iterator[TrapValue]:
-        """Every row with its score and its difference from the first row of its task.
-
-        Rows of another score are compared too if the trap is about the aggregation or the
-        metric; otherwise only rows of the same score are.
-        """
-        first_values: dict[tuple[str, ScorePath], Value] = {}
-        is_about_scores = "aggregation" in self.about or "metric" in self.about
-        for row in self.rows:
-            value = results.value(row.method, row.task, *row.score)
-            task = row.task.partition(".")[0]
-            group = (task, () if is_about_scores else row.score)
-            first_value = first_values.setdefault(group, value)
-            difference = None
-            is_first = value is first_value
-            if not is_first and value.mean is not None and first_value.mean is not None:
-                difference = value.mean - first_value.mean
-            yield TrapValue(row=row, value=value, difference=difference)
