@@ -2,96 +2,44 @@
 
 import pytest
 import tiny_families
-import torch
+import tiny_models
 from refusals import refused
-from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
-from tokenizers.trainers import UnigramTrainer, WordPieceTrainer
-from transformers import BertConfig, BertModel
+from tokenizers import Tokenizer, normalizers
 
 from harness.core.errors import DataError
-from harness.core.files import write_json
-from harness.encoders.kernels.tokenizing import compared_texts
 from harness.encoders.modules import edit_json
 from harness.encoders.transformer import TransformerConfig
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of another's library
 
-UNKNOWN = "[UNK]"
-SPECIAL = ("[PAD]", UNKNOWN, "[CLS]", "[SEP]", "[MASK]")
-TOKENS = {
-    "pad_token": "[PAD]",
-    "unk_token": "[UNK]",
-    "cls_token": "[CLS]",
-    "sep_token": "[SEP]",
-    "mask_token": "[MASK]",
-}
 TEXTS = ("Ein Café für 東京, ½ of it", "two men play the guitar", "")
 
 
-def unigram():
-    tokenizer = Tokenizer(models.Unigram())
-    tokenizer.normalizer = normalizers.NFKC()
-    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
-    return tokenizer, UnigramTrainer(
-        vocab_size=300, special_tokens=list(SPECIAL), unk_token=UNKNOWN
-    )
-
-
-def word_piece(**rules):
-    tokenizer = Tokenizer(models.WordPiece(unk_token=UNKNOWN))
-    tokenizer.normalizer = normalizers.BertNormalizer(**rules)
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    return tokenizer, WordPieceTrainer(vocab_size=300, special_tokens=list(SPECIAL))
-
-
-def word_piece_with_a_step():
-    tokenizer, trainer = word_piece()
-    steps = [normalizers.Replace("guitar", "violin"), tokenizer.normalizer]
-    tokenizer.normalizer = normalizers.Sequence(steps)
-    return tokenizer, trainer
-
-
-def trained(tokenizer, trainer):
-    tokenizer.train_from_iterator(compared_texts(), trainer)
-    tokenizer.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
-    )
-    return tokenizer
-
-
-def bert_with(folder, tokenizer, **settings):
-    folder.mkdir()
-    tokenizer.save(str(folder / "tokenizer.json"))
-    write_json(folder / "tokenizer_config.json", {**TOKENS, **settings})
-    torch.manual_seed(0)
-    sizes = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1}
-    BertModel(
-        BertConfig(vocab_size=400, num_attention_heads=2, **sizes)
-    ).save_pretrained(folder)
-    return folder
-
-
-def ids_of(folder, max_length=64, **settings):
+def ids_of(folder, max_length=38, **settings):
     config = TransformerConfig("m", "", max_length=max_length, **settings)
     return config.load(folder, folder / "cache").tokenizer(TEXTS)
 
 
+def tokenizer_of(folder):
+    return Tokenizer.from_file(str(folder / "tokenizer.json"))
+
+
 def ids_of_file(folder):
-    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
-    return [encoded.ids for encoded in tokenizer.encode_batch(list(TEXTS))]
+    encoded = tokenizer_of(folder).encode_batch(list(TEXTS))
+    return [text.ids for text in encoded]
 
 
 @pytest.mark.parametrize(
-    ("kind", "settings"),
+    ("kind", "tokenizer_class"),
     [
-        (unigram, {}),
-        (unigram, {"tokenizer_class": "RobertaTokenizer"}),
-        (word_piece, {"tokenizer_class": "RobertaTokenizer"}),
-        (word_piece_with_a_step, {"tokenizer_class": "BertTokenizer"}),
+        ("albert", "RobertaTokenizer"),
+        ("albert", "BertTokenizer"),
+        ("mpnet", "RobertaTokenizer"),
     ],
 )
-def test_ids_are_those_of_the_file_whatever_the_class(kind, settings, tmp_path):
-    folder = bert_with(tmp_path / "m", trained(*kind()), **settings)
+def test_ids_are_those_of_the_file_whatever_the_class(kind, tokenizer_class, tmp_path):
+    folder = tiny_models.make(kind, tmp_path / "m")
+    edit_json(folder / "tokenizer_config.json", tokenizer_class=tokenizer_class)
     assert ids_of(folder) == ids_of_file(folder)
     assert ids_of(folder, tokenizer="rebuilt") != ids_of_file(folder)
     keys = {
@@ -101,10 +49,19 @@ def test_ids_are_those_of_the_file_whatever_the_class(kind, settings, tmp_path):
     assert len(keys) == 2
 
 
+def test_a_step_that_the_class_does_not_know_is_taken(tmp_path):
+    folder = tiny_models.make("bert", tmp_path / "m")
+    tokenizer = tokenizer_of(folder)
+    steps = [normalizers.Replace("guitar", "violin"), tokenizer.normalizer]
+    tokenizer.normalizer = normalizers.Sequence(steps)
+    tokenizer.save(str(folder / "tokenizer.json"))
+    assert ids_of(folder) == ids_of_file(folder) != ids_of(folder, tokenizer="rebuilt")
+
+
 def test_two_files_that_contradict_each_other_on_case_are_refused(tmp_path):
-    tokenizer = trained(*word_piece(lowercase=False))
-    folder = bert_with(tmp_path / "m", tokenizer, do_lower_case=True)
-    with refused(DataError, "wanted lowercase = True, as do_lower_case"):
+    folder = tiny_models.make("bert", tmp_path / "m")
+    edit_json(folder / "tokenizer_config.json", do_lower_case=False)
+    with refused(DataError, "wanted lowercase = False, as do_lower_case"):
         ids_of(folder)
 
 
