@@ -14,7 +14,6 @@ from harness.core.metrics.classification import (
     FOLDS,
     PENALTIES,
     SEED,
-    LabelledRows,
     folds,
     predicted_classes,
     train_regressions,
@@ -32,15 +31,14 @@ def blobs(count, width=6, classes=2, apart=1.0, seed=0):
     return (centres[y] + rng.normal(size=(count, width))).astype(np.float32), y
 
 
-def labelled(x, y):
-    return LabelledRows(
-        np.column_stack([x, np.ones(len(x), np.float32)]), y, int(y.max()) + 1
-    )
-
-
 def items(y, first=0):
     """Single sentences, whose vectors are the rows of a matrix from `first` on."""
     return PairRows(np.arange(first, first + len(y)), NO_ROWS, y.astype(np.float64))
+
+
+def labelled(count, width, classes):
+    x, y = blobs(count, width, classes, seed=count)
+    return classification.labelled_rows(x, items(y))
 
 
 def in_torch(data, dev, penalty):
@@ -78,7 +76,7 @@ def in_torch(data, dev, penalty):
 
 @pytest.mark.parametrize(("classes", "width"), [(2, 6), (3, 1), (6, 50)])
 def test_training_is_torchs_number_for_number(classes, width):
-    data, dev = (labelled(*blobs(n, width, classes, seed=n)) for n in (150, 60))
+    data, dev = (labelled(n, width, classes) for n in (150, 60))
     trained = train_regressions(data, dev, PENALTIES, np.random.RandomState(SEED))
     for *regression, penalty in zip(*trained, PENALTIES, strict=True):
         weights, accuracy = in_torch(data, dev, penalty)
@@ -89,25 +87,17 @@ def test_training_is_torchs_number_for_number(classes, width):
 # The protocol
 
 
-def by_splits(*sizes, apart=8.0):
-    """Sets of one problem: all vectors, and each set as rows of them."""
-    sets = [blobs(size, apart=apart, seed=size) for size in sizes]
-    starts = np.cumsum([0, *sizes[:-1]]).tolist()
-    parts = [items(y, start) for (_, y), start in zip(sets, starts, strict=True)]
-    return np.concatenate([x for x, _ in sets]), parts
-
-
 def test_without_other_splits_every_fold_is_predicted_by_the_nine_others():
-    vectors, (test,) = by_splits(60)
-    classes, facts = predicted_classes(vectors, test, [])
+    vectors, y = blobs(60, apart=8.0)
+    classes, facts = predicted_classes(vectors, items(y), [])
     assert len(facts["penalties"]) == FOLDS
-    for left, fold in folds(test.gold.astype(np.int64)):
+    for left, fold in folds(y):
         learned, scored = (
-            replace(test, a=test.a[r], gold=test.gold[r]) for r in (left, fold)
+            replace(items(y), a=rows, gold=y[rows].astype(float))
+            for rows in (left, fold)
         )
-        np.testing.assert_array_equal(
-            predicted_classes(vectors, scored, [learned])[0], classes[fold]
-        )
+        found, _ = predicted_classes(vectors, scored, [learned])
+        np.testing.assert_array_equal(found, classes[fold])
 
 
 @pytest.mark.parametrize("splits", [0, 1, 2])
@@ -127,15 +117,14 @@ def test_a_pair_is_its_difference_and_its_product():
 
 
 def test_what_cannot_be_classified_is_refused():
-    vectors, (learned, test) = by_splits(120, 60)
-    graded = replace(learned, gold=learned.gold + 0.5)
-    few = replace(learned, gold=np.where(np.arange(120) < 9, 1.0, 0.0))
-    for x, rows, refusal in (
-        (vectors, graded, "item 1: wanted a class as gold .* found [01].5"),
-        (vectors, few, "wanted 10 of every class to learn from, found 9"),
+    vectors, y = blobs(120)
+    graded, few = items(y + 0.5), items(np.arange(120) < 9)
+    for rows, refusal in (
+        (graded, "item 1: wanted a class as gold .* found [01].5"),
+        (few, "wanted 10 of every class to learn from, found 9"),
     ):
         with refused(ScoreError, refusal):
-            predicted_classes(x, test, [rows])
+            predicted_classes(vectors, items(y), [rows])
 
 
 # Scores
