@@ -2,7 +2,6 @@
 
 import shutil
 import tempfile
-from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
@@ -15,12 +14,13 @@ from refusals import refused
 
 from harness.core.errors import HarnessError
 from harness.core.provenance import with_code
+from harness.data.places import Places
 from harness.encoders import encodings
 from harness.encoders.encodings import EncoderCache
 from harness.evaluation.embeddings import CachedEncoder
 
-FILES_KEY = FakeConfig().identify(Path()).key
-KEY = with_code(FILES_KEY, FakeConfig())
+ENCODER = FakeConfig().load(Path(), Path())
+KEY = with_code(ENCODER.key, FakeConfig())
 TEXTS = numbered(0, 12)
 # Whatever a line of a file may hold; UTF-8 has no surrogates.
 SENTENCES = st.lists(
@@ -28,34 +28,23 @@ SENTENCES = st.lists(
 )
 
 
-def open_cached_encoder(root, config=None):
-    config = config or FakeConfig()
-    identity = config.identify(root)
-    identity = replace(identity, key=with_code(identity.key, config))
-    cache = EncoderCache.open(root, identity.key)
-    return CachedEncoder(config, root, identity, root, cache)
-
-
 def encoder_after_run(root, texts, config=None):
     """The cached encoder after a run over the texts."""
-    made = open_cached_encoder(root, config)
+    places = Places(root, encoders={"fake": root})
+    made = CachedEncoder.open(config or FakeConfig(), places)
     made.ensure(texts, Told())
     return made
 
 
 def cache_with_texts(root, texts=TEXTS, seconds=1.0, how=None):
     cache = EncoderCache.open(root, KEY)
-    cache.add(texts, FakeEncoder(FILES_KEY).encode(texts), seconds, how)
+    cache.add(texts, ENCODER.encode(texts), seconds, how)
     return cache
-
-
-def shards(root):
-    return sorted((root / "encodings").rglob("*.safetensors"))
 
 
 def require_right(cache, texts):
     """Bit for bit what the encoder gives."""
-    wanted = FakeEncoder(FILES_KEY).encode(texts)
+    wanted = ENCODER.encode(texts)
     found = cache.read(texts, wanted.layers)
     assert (found.layers, found.depth) == (wanted.layers, wanted.depth)
     np.testing.assert_array_equal(found.mean, wanted.mean)
@@ -121,16 +110,10 @@ def test_what_sentences_cost_and_how_they_were_encoded_is_kept_with_them(
 # Damage
 
 
-def flip_bit(path, bit):
-    data = bytearray(path.read_bytes())
-    data[bit // 8] ^= 1 << bit % 8
-    path.write_bytes(bytes(data))
-
-
 @pytest.mark.parametrize("share", [0.0, 0.001, 0.3, 0.999])
 def test_the_sentences_of_a_cut_shard_are_encoded_again(tmp_path, share):
     cache_with_texts(tmp_path)
-    [path] = shards(tmp_path)
+    [path] = tmp_path.rglob("*.safetensors")
     path.write_bytes(path.read_bytes()[: int(path.stat().st_size * share)])
     assert EncoderCache.open(tmp_path, KEY).missing(TEXTS) == list(TEXTS)
     require_right(encoder_after_run(tmp_path, TEXTS).cache, TEXTS)
@@ -140,7 +123,9 @@ def test_the_sentences_of_a_cut_shard_are_encoded_again(tmp_path, share):
 def test_a_damaged_vector_is_refused_and_encoded_again(tmp_path, name):
     cache = cache_with_texts(tmp_path)
     [shard] = cache.shards
-    flip_bit(shard.path, 8 * (shard.start + shard.tensors[name]["data_offsets"][1] - 1))
+    data = bytearray(shard.path.read_bytes())
+    data[shard.start + shard.tensors[name]["data_offsets"][1] - 1] ^= 1
+    shard.path.write_bytes(data)
     with refused(HarnessError, "damaged and were set aside; run again"):
         require_right(cache, TEXTS)
     require_right(encoder_after_run(tmp_path, TEXTS).cache, TEXTS)
