@@ -15,7 +15,7 @@ from refusals import refused
 from tolerances import ROUNDING, encoding_gap
 
 from harness.core.errors import UsageError
-from harness.core.hardware import Hardware
+from harness.core.hardware import Hardware, base_name, in_precision, precision_of
 from harness.encoders.kernels import packed
 from harness.encoders.kernels.choose import (
     CPU_TOKENS,
@@ -205,6 +205,36 @@ def test_another_precision_is_another_encoder(load, checkpoint):
     rounded = half.encode(TEXTS)
     assert rounded.mean.dtype == np.float32
     assert 1e-4 < encoding_gap(whole.encode(TEXTS), rounded) < 0.1
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype", "wanted"),
+    [
+        ("minilm", "float16", "minilm-float16"),
+        ("minilm:64", "bfloat16", "minilm-bfloat16:64"),
+        ("minilm-float16:64", "float32", "minilm:64"),
+        ("minilm-float16", "bfloat16", "minilm-bfloat16"),
+    ],
+)
+def test_a_precision_stands_in_the_name_and_float32_does_not(name, dtype, wanted):
+    assert in_precision(name, dtype) == wanted
+    assert precision_of(wanted)[1] == dtype
+    assert base_name(wanted) == "minilm"
+
+
+def test_a_device_and_a_batch_are_told_and_leave_the_key(load):
+    plain, placed = load("bert"), load("bert", device="cpu:0", batch_tokens=7)
+    assert placed.key == plain.key
+    assert (placed.facts["device"], placed.facts["dtype"]) == ("cpu:0", "float32")
+    assert placed.choice.tokens == 7
+    assert encoding_gap(placed.encode(TEXTS), plain.encode(TEXTS)) <= ROUNDING
+
+
+def test_products_are_of_whole_float32_numbers(load):
+    torch.backends.cuda.matmul.allow_tf32 = True
+    load("bert")
+    assert not torch.backends.cuda.matmul.allow_tf32
+    assert not torch.backends.cudnn.allow_tf32
 
 
 @pytest.mark.gpu

@@ -9,6 +9,7 @@ from fakes import NOT_HERE, OTHER, TOY, FakeConfig, corpus, library, method
 from refusals import refused
 
 from harness.core.errors import UsageError
+from harness.core.hardware import Hardware
 from harness.core.types import Method
 from harness.encoders.encodings import EncoderCache
 from harness.evaluation.plan import make_plan, plan_text
@@ -16,6 +17,7 @@ from harness.evaluation.run import RunContext, execute
 from harness.evaluation.select import (
     PROFILES,
     is_embedded,
+    on_hardware,
     planned_cells,
     profile,
     select_cells,
@@ -72,6 +74,27 @@ def test_a_map_fitted_on_the_train_split_is_not_scored_on_it():
         planned_cells([method], [found.tasks["sick-r.all"]], 1)
 
 
+# Precisions and devices
+
+
+def planned_cells_of(*methods):
+    found = load_registry()
+    planned = [found.parse(method) for method in methods]
+    return planned_cells(planned, [found.tasks["mini-sts"]], 1)
+
+
+def test_cells_keep_the_precision_of_their_ids_unless_another_is_wanted():
+    cells = planned_cells_of("bert-mini.mean", "bert-mini-float16.mean")
+    assert on_hardware(cells, "cpu", None, None) == cells
+    with refused(UsageError, "leave one of them out"):
+        on_hardware(cells, "cuda", "bfloat16", 64)
+    placed = on_hardware(planned_cells_of("bert-mini.mean"), "cuda", "bfloat16", 64)
+    assert {cell.method.id for cell in placed} == {"bert-mini-bfloat16.mean"}
+    assert placed[0].encoder.hardware == Hardware("cuda", "bfloat16", 64)
+    words = planned_cells_of("glove-mini.mean")
+    assert on_hardware(words, "cuda", None, 64) == words
+
+
 # What globs leave out
 
 
@@ -122,22 +145,13 @@ def text(plan):
     return " ".join(plan_text(plan).split())
 
 
-def timed(texts):
-    """The library, where sentences of another task were encoded, 1,000 letters in a second."""
-    sentences = ["x" * 500, "y" * 500]
-    config = FakeConfig()
-    identity = texts.places.identify(config, texts.places.cache)
-    cache = EncoderCache.open(texts.places.cache, identity.key)
-    cache.add(
-        sentences,
-        config.load(texts.places.cache, texts.places.cache).encode(sentences),
-        1.0,
-    )
-    return texts
-
-
 def test_a_plan_times_sentences_and_counts_what_else_is_left(tmp_path):
-    texts, runs = timed(library(tmp_path)), Store(tmp_path / "runs")
+    texts, runs = library(tmp_path), Store(tmp_path / "runs")
+    # Sentences of another task were encoded, 1,000 letters in a second.
+    encoded, config = ["x" * 500, "y" * 500], FakeConfig()
+    key = texts.places.identify(config, tmp_path).key
+    vectors = config.load(tmp_path, tmp_path).encode(encoded)
+    EncoderCache.open(texts.places.cache, key).add(encoded, vectors, 1.0)
     posts = [
         method("mean", "stretch", on="target"),
         method("mean", "centre", on="target"),
