@@ -55,9 +55,9 @@ class Reads:
         return pairs
 
 
-def packed_table(rows):
+def packed_table():
     packed = io.BytesIO()
-    columns = dict(zip("aby", zip(*rows, strict=True), strict=True))
+    columns = dict(zip("aby", COLUMNS, strict=True))
     parquet.write_table(Table.from_pydict(columns), packed)
     return packed.getvalue()
 
@@ -90,7 +90,7 @@ def host(monkeypatch, tmp_path):
     monkeypatch.setattr(fetch, "KNOWN_DIGESTS", {PLACE: sha256(TEXT)})
     with hub_server() as running:
         use_hub_server(running, monkeypatch, tmp_path)
-        running.dataset("me/rows", {"rows.parquet": packed_table(ROWS)}, COMMIT)
+        running.dataset("me/rows", {"rows.parquet": packed_table()}, COMMIT)
         running.files = {
             "plain/pairs.tsv": TEXT,
             "copy/pairs.tsv": TEXT,
@@ -316,20 +316,6 @@ def test_a_table_is_cut_and_has_a_header(host, data, bring, monkeypatch):
     bring(replace(asset_of(host, "hub", table=table), name="t", rows=False))
     lines = (data / PLACE).read_text().splitlines()
     assert lines == ["n\ta", "1\tA man eats 1.", "2\tA man eats 2."]
-
-
-@pytest.mark.parametrize(
-    ("table", "rows", "why"),
-    [
-        (RowFormat("{a}\t{none}"), ROWS, "row 0 has no 'none'"),
-        (RowFormat("{a}", rows=(0, 51)), ROWS, "wanted 51 rows, found 50"),
-        (RowFormat("{a}"), [("A\tman", "b", 1.0)], "row 0 holds a tab or a line end"),
-    ],
-)
-def test_a_table_of_other_rows_is_refused(host, bring, table, rows, why):
-    host.dataset("me/rows", {"rows.parquet": packed_table(rows)}, COMMIT)
-    with refused(DataError, why):
-        bring(asset_of(host, "hub", table=table))
 
 
 def test_json_lines_are_read_as_parquet_is(host, bring):

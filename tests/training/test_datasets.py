@@ -83,9 +83,7 @@ HEADER = "split\tdataset\tfilename\tsentence1\tsentence2\tlabel\n"
     ("read", "text", "why"),
     [
         (read_triplets, "a,b,c\n", ":1: wanted the header .* found 'a,b,c'"),
-        (read_triplets, "sent0,sent1,hard_neg\n", "wanted rows after the header"),
         (read_triplets, "sent0,sent1,hard_neg\na,b,c\nd,e\n", ":3: wanted 3 sentences"),
-        (read_triplets, "sent0,sent1\na,\n", ":2: wanted 2 sentences"),
         (read_triplets, 'sent0,sent1\n"a"b,c\n', ":2: wanted CSV, found"),
         (read_labelled, "4\t4\ta\tb\n", ":1: wanted a label from 1 to 3, found '4'"),
         (
