@@ -49,11 +49,6 @@ def npz_bytes(**arrays):
 LINES = lines(WORDS, VECTORS)
 
 
-def encoder(folder, tokeniser=AS_WRITTEN):
-    (folder / "v.txt").write_bytes(LINES.encode())
-    return StaticConfig("v", tokeniser, file="v.txt").load(folder, folder / "cache")
-
-
 # Files
 
 
@@ -218,7 +213,8 @@ def test_the_preset_is_sentence_transformers_average(tmp_path):
 def test_a_mean_is_over_the_known_words_with_repetitions_and_tokens_are_counted(
     tmp_path,
 ):
-    made = encoder(tmp_path)
+    (tmp_path / "v.txt").write_bytes(LINES.encode())
+    made = StaticConfig("v", AS_WRITTEN, file="v.txt").load(tmp_path, tmp_path)
     texts = ["The cat sat", "no one", "the cat the", ""]
     encoding = made.encode(texts)
     for mean, rows in zip(

@@ -263,28 +263,19 @@ def test_a_frame_holds_the_committed_records(tmp_path):
         read_results(tmp_path)
 
 
-@pytest.fixture
-def folder_with_own_results(monkeypatch, tmp_path):
-    """A current folder with results of its own: a cell that is packaged, too, and one that is not.
-
-    The packaged results have five seeds of the former.
-    """
-    packaged = {cell_of(record): record for record in Store(ROOT / "results").records()}
-    shared = packaged[Cell("minilm.mean+flow@target", "sts-b", 0)]
-    new = replace(shared, method="minilm.mean+flow:mine@target")
-    Store(tmp_path / "results").promote(
-        [replace(shared, scores={"spearman": {"all": 1.0}}), new]
-    )
-    monkeypatch.chdir(tmp_path)
-    return packaged
-
-
 def test_ones_own_results_stand_before_the_packaged_ones_and_replace_their_cells(
-    folder_with_own_results, tmp_path
+    tmp_path, monkeypatch
 ):
-    frame = read_results()
+    """A cell with five packaged seeds, and one that is not packaged."""
+    records = {cell_of(record): record for record in Store(ROOT / "results").records()}
     cell = ("minilm.mean+flow@target", "sts-b")
-    others = [key for key in folder_with_own_results if (key.method, key.task) != cell]
+    shared = records[Cell(*cell, 0)]
+    new = replace(shared, method="minilm.mean+flow:mine@target")
+    mine = replace(shared, scores={"spearman": {"all": 1.0}})
+    Store(tmp_path / "results").promote([mine, new])
+    monkeypatch.chdir(tmp_path)
+    frame = read_results()
+    others = [key for key in records if (key.method, key.task) != cell]
     assert list(frame.source) == ["own"] * 2 + ["packaged"] * len(others)
     own, packaged = frame[:2], frame[2:]
     assert set(own.method) == {cell[0], "minilm.mean+flow:mine@target"}
