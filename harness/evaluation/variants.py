@@ -18,7 +18,7 @@ from harness.core.environment import one_blas_thread
 from harness.core.errors import UsageError
 from harness.core.hardware import FLOAT32, Hardware
 from harness.core.interfaces import EncoderConfig, Identity, Pooling
-from harness.core.metrics import directions
+from harness.core.metrics import unit_rows
 from harness.core.pairs import Pairs
 from harness.core.types import Method, Progress, Task
 from harness.data.tasks.loader import TaskLoader
@@ -362,7 +362,7 @@ class VariantScores:
         pooled = encoder.pooled(reading.pooling, texts)
         vectors: Any = pooled.matrix
         if variant.unit_length:
-            vectors = directions(vectors)
+            vectors = unit_rows(vectors)
         if variant.dimensions is not None:
             width = vectors.shape[1]
             if variant.dimensions >= width:

@@ -22,7 +22,7 @@ from mteb.models.model_meta import ScoringFunction
 from harness.core.arrays import Float32, Float64
 from harness.core.errors import UsageError
 from harness.core.files import file_name
-from harness.core.metrics import cosine, directions, tie_rounded
+from harness.core.metrics import cosine, tie_rounded, unit_rows
 from harness.core.types import Method
 from harness.data.places import Places
 from harness.evaluation.evaluate import Embedder, as_texts, resolved
@@ -79,9 +79,9 @@ class MtebEncoder:
         self, embeddings1: Any, embeddings2: Any
     ) -> Float64[np.ndarray, "..."]:
         """Cosines of every row with every row, or of two single vectors."""
-        directions1 = directions(np.asarray(embeddings1))
-        directions2 = directions(np.asarray(embeddings2))
-        cosines = np.clip(directions1 @ directions2.T, -1.0, 1.0)
+        unit_rows1 = unit_rows(np.asarray(embeddings1))
+        unit_rows2 = unit_rows(np.asarray(embeddings2))
+        cosines = np.clip(unit_rows1 @ unit_rows2.T, -1.0, 1.0)
         return tie_rounded(np.asarray(cosines))
 
 

@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from harness.core.errors import UsageError
-from harness.core.metrics import directions
+from harness.core.metrics import unit_rows
 from harness.core.provenance import code_digest
 from harness.core.toml import read_typed
 from harness.core.types import Record, score_at, score_paths
@@ -339,7 +339,7 @@ def check_encoder(committed: GoldenVectors, measured: GoldenVectors) -> Check:
         return Check(name=name, state=State.ENCODER, why=why)
     same_platform = committed.platform == measured.platform
     tolerance = GOLDEN_SAME_PLATFORM if same_platform else GOLDEN_ACROSS_PLATFORMS
-    moves = np.abs(directions(committed.vectors) - directions(measured.vectors))
+    moves = np.abs(unit_rows(committed.vectors) - unit_rows(measured.vectors))
     distance = float(moves.max(initial=0.0))
     state = State.AGREES if distance <= tolerance else State.ENCODER
     why = f"{distance:.1e}, tolerance {tolerance:g}"

@@ -85,7 +85,7 @@ def cosine(
     return np.where(is_zero, 0.0, np.clip(values, -1.0, 1.0)), int(is_zero.sum())
 
 
-def directions(vectors: Float[np.ndarray, "... K"]) -> Float64[np.ndarray, "... K"]:
+def unit_rows(vectors: Float[np.ndarray, "... K"]) -> Float64[np.ndarray, "... K"]:
     """The vectors scaled to length 1, in float64; a zero vector stays zero."""
     vectors = vectors.astype(np.float64)
     norms = np.linalg.norm(vectors, axis=-1, keepdims=True)
