@@ -23,7 +23,6 @@ from torch.nn.utils import parameters_to_vector, vector_to_parameters
 from harness.core.arrays import Bool, Float, Float64, Int
 from harness.core.errors import ScoreError
 from harness.transforms import flow_layers as layers
-from harness.transforms.residual_layers import ResidualBlock
 
 CHECKED_ROWS = 4096  # rows that are checked at a time
 # Rows that are mapped at a time, so that the output of a layer stays in the cache.
@@ -49,7 +48,7 @@ LAYER_KINDS: Mapping[
     "mixing": lambda size, _, rng: layers.InvertibleLinear(size, rng),
     "additive": layers.AdditiveCoupling,
     "scaled": layers.AffineCoupling,
-    "residual": ResidualBlock,
+    "residual": layers.ResidualBlock,
 }
 
 

@@ -16,9 +16,8 @@ from baselines.iresnet import IRESNET
 from baselines.other_flows import GLOW, NICE, REALNVP
 from harness.contracts.samples import rows
 from harness.core.errors import ScoreError
-from harness.transforms.flow_layers import initialise_from_data
+from harness.transforms.flow_layers import ResidualBlock, initialise_from_data
 from harness.transforms.flows import AdamW
-from harness.transforms.residual_layers import ResidualBlock
 
 FLOW = FLOWS["flow"]
 RANDOM = FLOWS["flow:glorot"]
