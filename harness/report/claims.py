@@ -24,7 +24,6 @@ from harness.results.folder import ResultsFolder
 from harness.results.index import MISSING, NOT_MEASURED, value
 from harness.results.searches import Search
 
-CLAIMS_PAGE = "replication-in-miniature.md"
 # What pages say of an outcome; the claimed row is `higher` or `lower` in the records.
 OUTCOME_WORDS = {
     Outcome.HIGHER: "as claimed",
@@ -61,13 +60,15 @@ SEARCH_HEAD = ("row", "options", "before", "best", "at step", "last loss", "seed
 
 def claims_page(folder: ResultsFolder) -> str:
     """All claims with their tests, then the searches."""
+    if folder.claims is None:
+        return ""
     groups = claims_by_size(folder.claim_results, folder.encoder_sizes)
     results = [result for group in groups.values() for result in group]
     cells = [cell for result in results for cell in result.cells]
     tables = {table.id: table for table in folder.tables}
     values = {
         "title": "Claims of the papers, tested on other encoders",
-        "about": folder.claims.about if folder.claims else "",
+        "about": folder.claims.about,
         "groups": [_group(title, group) for title, group in groups.items()],
         "on_seeds_alone": [
             result.claim.id for result in results if result.rests_on_seeds_alone

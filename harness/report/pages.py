@@ -16,13 +16,11 @@ from harness.results.index import MISSING, CellName
 from harness.results.threads import UNKNOWN_CAUSE, Thread, rank_of_cause
 from harness.results.verdict import CellState
 
-CONFORMANCE_PAGE = "conformance.md"
-TRAPS_PAGE = "protocols.md"
-THREADS_PAGE = "threads.md"
-
 
 def conformance_page(folder: ResultsFolder) -> str:
     """A line for each reference, then each with all of its scores."""
+    if not folder.compared_references:
+        return ""
     overview = []
     by_origin: Counter[bool] = Counter()  # by whether authors released the program
     cells: list[CellName] = []
@@ -79,6 +77,8 @@ def _score_row(score: ReferenceScore) -> list[str]:
 
 def traps_page(folder: ResultsFolder) -> str:
     """All traps with their numbers; a row whose cell was not run says so."""
+    if not folder.traps:
+        return ""
     traps = []
     cells: list[CellName] = []
     for trap in folder.traps:
@@ -113,6 +113,8 @@ def answer(thread: Thread, folder: ResultsFolder) -> tuple[str, list[str]]:
 
 def threads_page(folder: ResultsFolder) -> str:
     """A table of the threads, then each with its answer."""
+    if not folder.threads:
+        return ""
     answers = [(thread, *answer(thread, folder)) for thread in folder.threads]
     rows = []
     for thread, place, _ in answers:

@@ -16,10 +16,10 @@ from typing import Any
 from harness.core.files import parse_json
 from harness.core.toml import read_rows, read_typed
 from harness.report.table import rendered
+from harness.results.folder import ResultsFolder
 from harness.results.index import NOT_MEASURED
-from harness.results.layout import RECORDS, digest_of_measured, measured_for
+from harness.results.layout import QUESTIONS, RECORDS, digest_of_measured, measured_for
 
-SPEED_PAGE = "speed.md"
 GPU_RECORDS = Path(RECORDS, "gpu")  # of a results folder: a file for each card
 
 
@@ -87,11 +87,14 @@ def result_file(questions: Path, name: str) -> Path:
 # The page
 
 
-def speed_page(questions: Path) -> str:
+def speed_page(folder: ResultsFolder) -> str:
     """Every ratio, then a section for each GPU."""
+    questions = folder.path / QUESTIONS / "speed.toml"
+    if not questions.exists():
+        return ""
     rows = [_speed_row(row, result) for row, result in read_benchmarks(questions)]
     cards = []
-    for card, measured in read_gpus(questions.parents[1]):
+    for card, measured in read_gpus(folder.path):
         cards.append((card, measured["environment"]["packages"], gpu_rows(measured)))
     return rendered(
         "speed.md",

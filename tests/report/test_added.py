@@ -11,7 +11,6 @@ from refusals import REFUSALS
 from harness.core.types import LeaderboardColumn
 from harness.report.build import stale_files, write_files
 from harness.report.leaderboard import encoder_page
-from harness.report.pages import CONFORMANCE_PAGE
 from harness.results.folder import ResultsFolder
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -38,7 +37,7 @@ def test_a_published_table_and_a_reference_need_their_files_and_nothing_else(tmp
     (tmp_path / "references" / "theirs.json").write_text(
         REFUSALS["files"]["reference"]["whole"]
     )
-    paper, conformance = tables / "papers" / "specimen.t1.md", tables / CONFORMANCE_PAGE
+    paper, conformance = tables / "papers" / "specimen.t1.md", tables / "conformance.md"
     board, site = tmp_path / "LEADERBOARD.md", tmp_path / "site" / "index.html"
     due = {paper, board, conformance, site, readme}
     assert set(stale_files(ResultsFolder(tmp_path), readme)) == due

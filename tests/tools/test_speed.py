@@ -6,6 +6,7 @@ from refusals import refused
 from harness.core.errors import DataError
 from harness.core.files import write_json
 from harness.report.speed import read_benchmarks, result_file, speed_page
+from harness.results.folder import ResultsFolder
 from harness.results.index import NOT_MEASURED
 
 SPEED = "".join(
@@ -51,7 +52,7 @@ def test_a_ratio_has_its_median_and_range_and_another_says_that_it_has_none(
     wanted, remark, speed, result
 ):
     write_json(result, RESULT | {"wanted": wanted})
-    page = speed_page(speed)
+    page = speed_page(ResultsFolder(speed.parents[1]))
     measured = [f"1.50{remark}", "1.40–1.90", "5", "0.5.0, 01234567"]
     assert cells(page, "The fast way")[3:] == [f"1.3 (here {wanted})", *measured]
     assert cells(page, "On a GPU")[3:] == ["1.3", NOT_MEASURED, "", "", ""]
