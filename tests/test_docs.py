@@ -222,9 +222,6 @@ def test_an_example_of_an_entry_has_the_keys_of_its_file(page, kind):
 # Versions
 
 
-def test_the_changelog_has_released_versions_in_order():
-    heads = re.findall(r"^## (\S+) - (\S+)$", CHANGELOG, re.MULTILINE)
-    versions = [tuple(map(int, version.split("."))) for version, _ in heads]
-    assert versions == sorted(versions, reverse=True)
+def test_the_changelog_has_the_version_of_the_project():
     [current] = re.findall(r'^version = "(.+)"$', PROJECT, re.MULTILINE)
-    assert current in [version for version, _ in heads]
+    assert re.search(rf"^## {re.escape(current)} - \S+$", CHANGELOG, re.MULTILINE)

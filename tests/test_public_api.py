@@ -99,11 +99,6 @@ def test_the_exported_names_and_signatures_are_the_committed_ones(approved):
     assert "\n".join([*signatures(), ""]) == approved("public_api.txt")
 
 
-def test_the_version_is_that_of_the_project():
-    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
-    assert f'\nversion = "{harness.__version__}"\n' in project
-
-
 def parameters(function):
     return set(inspect.signature(function).parameters) - {"self", "cls", "_"}
 

@@ -19,24 +19,22 @@ class Ended:
     err: str
 
 
+def variables(cwd: Path) -> dict[str, str]:
+    """This process's environment, but that the harness is this one and its cache in `cwd`."""
+    dropped = ("HARNESS", "PYTHONUNBUFFERED")
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(dropped)}
+    own = {"PYTHONPATH": ROOT, "HARNESS_CACHE_DIR": cwd / "cache", "HOME": cwd}
+    return kept | {name: str(value) for name, value in own.items()}
+
+
 def start(
     *arguments: object, cwd: Path, code: str = MAIN, **changes: str
 ) -> subprocess.Popen:
     """A command in a process group of its own; results, cache and home are in `cwd`."""
-    kept = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith("HARNESS")
-    }
-    own = {
-        "PYTHONPATH": str(ROOT),
-        "HARNESS_CACHE_DIR": str(cwd / "cache"),
-        "HOME": str(cwd),
-    }
     return subprocess.Popen(
         [sys.executable, "-c", code, *map(str, arguments)],
         cwd=cwd,
-        env={**kept, **own, "OMP_NUM_THREADS": "1", "COLUMNS": "100", **changes},
+        env={**variables(cwd), "OMP_NUM_THREADS": "1", "COLUMNS": "100", **changes},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

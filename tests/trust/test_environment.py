@@ -1,6 +1,5 @@
 """Circumstances: what a system refuses or lacks costs no number; where it matters, it is a line."""
 
-import os
 import re
 import shlex
 import shutil
@@ -8,7 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from processes import MAIN, ROOT, scores
+from processes import MAIN, scores, variables
 from tiny_models import rest_slow
 
 RUN = ("run", "-m", "glove-mini.mean", "-t", "mini-sts", "--overwrite")
@@ -42,17 +41,10 @@ def copied_folder(folder_with_cache, tmp_path):
 
 
 def shell(line, folder, *arguments):
-    dropped = ("HARNESS", "PYTHONUNBUFFERED")
-    kept = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith(dropped)
-    }
-    own = {"PYTHONPATH": str(ROOT), "HARNESS_CACHE_DIR": str(folder / "cache")}
     return subprocess.run(
         ["bash", "-c", line, "bash", sys.executable, "-c", MAIN, *(arguments or RUN)],
         cwd=folder,
-        env={**kept, **own},
+        env=variables(folder),
         capture_output=True,
         text=True,
         check=False,
