@@ -28,8 +28,7 @@ from harness.core.digests import digest_of_files
 from harness.core.errors import UsageError
 from harness.encoders.checkpoint import maximum_length, weights_files
 from harness.encoders.kernels.loading import open_checkpoint
-from harness.encoders.kernels.packed import Run, runs_of
-from harness.encoders.kernels.padded import TokenIds, padded_states
+from harness.encoders.kernels.passes import Run, TokenIds, padded_states, runs_of
 from harness.training.recipes import Sbert, Simcse
 from harness.transforms.pooling import CLS, POOLINGS, Cls, Mean
 

@@ -29,7 +29,7 @@ from transformers import MODEL_FOR_MASKED_LM_MAPPING, AutoConfig
 from harness.core.arrays import Float, Int64
 from harness.core.errors import DataError, UsageError
 from harness.encoders.kernels.loading import model_with_weights
-from harness.encoders.kernels.padded import TokenIds
+from harness.encoders.kernels.passes import TokenIds
 from harness.encoders.weights import read_tensors
 from harness.training.datasets import NLI_LABELS, Batches, TextColumns
 from harness.training.encoder import SentenceEncoder

@@ -16,7 +16,7 @@ from tolerances import ROUNDING, encoding_gap
 
 from harness.core.errors import UsageError
 from harness.core.hardware import Hardware, base_name, in_precision, precision_of
-from harness.encoders.kernels import packed
+from harness.encoders.kernels import passes
 from harness.encoders.kernels.choose import (
     CPU_TOKENS,
     GPU_TOKENS,
@@ -26,7 +26,7 @@ from harness.encoders.kernels.choose import (
     rule,
     run_batches,
 )
-from harness.encoders.kernels.packed import PackedKernel, is_packable
+from harness.encoders.kernels.passes import PackedKernel, is_packable
 from harness.encoders.modules import edit_json
 from harness.encoders.transformer import TransformerConfig
 
@@ -166,12 +166,12 @@ def test_a_checkpoint_whose_dropout_is_zero_is_refused(checkpoint, tmp_path):
 
 
 def test_a_pass_that_gives_something_else_is_never_taken(load, monkeypatch):
-    class LayerWithoutNorm(packed.Layer):
+    class LayerWithoutNorm(passes.Layer):
         def __init__(self, *given):
             super().__init__(*given)
             self.norm = lambda x: x
 
-    monkeypatch.setattr(packed, "Layer", LayerWithoutNorm)
+    monkeypatch.setattr(passes, "Layer", LayerWithoutNorm)
     encoder = load("bert")
     assert (encoder.choice, encoder.kernel) == (PLAIN, encoder.plain_kernel)
 

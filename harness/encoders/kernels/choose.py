@@ -1,9 +1,9 @@
 """Which forward pass encodes with a model, and how texts are spread over batches and cores.
 
-Two passes give the encodings of a model:
+Two passes give the encodings of a model (`passes.py`):
 
-* plain: the model itself on padded batches (`padded.py`), the reference;
-* packed: the layers of the model alone, on batches without padding (`packed.py`).
+* plain: the model itself on padded batches, the reference;
+* packed: the layers of the model alone, on batches without padding.
 
 A fixed rule over device, precision and architecture decides, and no measurement does, so
 that a machine gives the same bits today and tomorrow. Another pass than the plain one is
@@ -111,7 +111,7 @@ def choose_pass(
     """
     import torch
 
-    from harness.encoders.kernels.packed import PackedKernel, has_onednn, is_packable
+    from harness.encoders.kernels.passes import PackedKernel, has_onednn, is_packable
 
     choice = rule(
         packable=is_packable(plain_kernel.model),

@@ -28,7 +28,7 @@ from harness.core.errors import DataError
 from harness.encoders.checkpoint import CONFIG_FILE, library_errors, maximum_length
 from harness.encoders.config import GOLDEN_SENTENCE
 from harness.encoders.kernels.choose import relative_gap
-from harness.encoders.kernels.padded import PaddedKernel
+from harness.encoders.kernels.passes import PaddedKernel
 from harness.encoders.kernels.tokenizing import (
     PROBE_WORDS,
     CuttingTokenizer,

@@ -23,7 +23,7 @@ from harness.encoders.checkpoint import library_errors
 from harness.encoders.config import FunctionEncoder
 from harness.encoders.kernels.choose import PLAIN
 from harness.encoders.kernels.loading import opening
-from harness.encoders.kernels.padded import PaddedKernel, TokenIds, to_numpy
+from harness.encoders.kernels.passes import PaddedKernel, TokenIds, to_numpy
 from harness.encoders.modules import POOLING, Modules, pools_decoder
 from harness.encoders.transformer import TransformerEncoder
 
