@@ -84,7 +84,10 @@ CODE_IN_TEXT = re.compile(r"`([^`]+)`")
 
 
 def made_from(folder: ResultsFolder, picture: Picture | None) -> str:
-    """The digests of the records, and of everything else that the page is made from."""
+    """The digests of the records, and of everything else that the page is made from.
+
+    That is what the results folder holds, the templates, and the code of this folder.
+    """
     other = (
         picture and picture.made_from,
         folder.tables,
@@ -96,6 +99,7 @@ def made_from(folder: ResultsFolder, picture: Picture | None) -> str:
         folder.registry.by_hand,
         entries_with(folder.papers),
         [(TEMPLATE_FOLDER / name).read_bytes() for name in FILES],
+        [path.read_bytes() for path in sorted(TEMPLATE_FOLDER.parent.glob("*.py"))],
     )
     return (
         f"Records: sha256 {folder.records.digest()}. "
