@@ -61,11 +61,12 @@ def test_a_task_of_one_split_is_read_as_train_dev_and_test_alike(tmp_path):
 
 def test_a_corpus_is_read_at_each_call_and_digested_once_for_all_tasks(tmp_path):
     reads, texts = [], numbered(100, 20)
-    stream = corpus("stream", texts)
-    stream = type(stream)(
-        "stream", lambda _: reads.append(1) or iter(texts), stream.asset
-    )
-    loader = library(tmp_path, stream)
+
+    def read(data_dir):
+        reads.append(data_dir)
+        return iter(texts)
+
+    loader = library(tmp_path, replace(corpus("stream", texts), sentences=read))
     one, other = (loader.texts(scored, "stream") for scored in (TOY, REGRESSION))
     assert reads == []
     assert one.fit_corpus.digest == other.fit_corpus.digest == text_digest(texts)

@@ -9,7 +9,7 @@ import pytest
 import tiny_models
 import torch
 from committed import committed_results
-from fakes import TOY, Told, library
+from fakes import OTHER, TOY, Told, library
 from huggingface_hub import ModelCardData
 from modular_models import PROMPTS, saved
 from refusals import refused
@@ -161,10 +161,10 @@ def test_a_folder_that_holds_something_is_left_as_it_is(checkpoint, tmp_path):
 
 
 def test_a_card_shows_the_scores_of_these_very_maps_and_no_other(checkpoint, tmp_path):
-    task, texts = replace(TOY, name="sts-b"), library(tmp_path)
+    texts = library(tmp_path)
     places = Places(tmp_path, tmp_path / "data", {"m": checkpoint("bert")})
     texts = replace(texts, places=places)
-    planned = PlannedCell(Method(CONFIG, MEAN, (SN(),), "target"), task, 0)
+    planned = PlannedCell(Method(CONFIG, MEAN, (SN(),), "target"), OTHER, 0)
     store = Store(tmp_path / "runs")
     [outcome] = execute([planned], RunContext(texts, store))
     cell, results = fit_cell(planned, texts, Told()), Results.read(store)
@@ -172,7 +172,7 @@ def test_a_card_shows_the_scores_of_these_very_maps_and_no_other(checkpoint, tmp
     write_model(planned, cell, places, out)
 
     def scores_on_card(planned, cell):
-        return write_card(out, planned, cell, {"sts-b": task}, results, "@misc{x}")
+        return write_card(out, planned, cell, {"sts-b": OTHER}, results, "@misc{x}")
 
     assert scores_on_card(planned, cell) == 1
     card = (out / "README.md").read_text()
