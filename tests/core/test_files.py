@@ -45,6 +45,8 @@ def test_no_change_is_lost_where_several_processes_rewrite_a_file(tmp_path):
     assert [file.name for file in tmp_path.iterdir()] == ["a.txt"]
 
 
+# JSON
+
 CONTENT = {"scores": {"a": 70.25, "b": [1, 2]}, "method": "é", "none": None}
 
 
@@ -75,6 +77,9 @@ def test_a_file_holds_what_was_written_and_is_left_alone_where_it_has_it(tmp_pat
     before = path.stat().st_mtime_ns
     write_json(path, CONTENT)
     assert path.stat().st_mtime_ns == before
+
+
+# TOML; tests/refusals.toml has what is refused
 
 
 @dataclass(frozen=True)

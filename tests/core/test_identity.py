@@ -156,6 +156,9 @@ def test_the_page_on_identity_says_which_files_compute(checkout):
         assert moved == (again == "yes"), name
 
 
+# Ids
+
+
 @given(st.from_regex(METHOD_ID, fullmatch=True, alphabet=st.characters(codec="ascii")))
 def test_an_id_is_written_as_it_was_read(text):
     assert str(MethodId.parse(text)) == text

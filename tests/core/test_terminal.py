@@ -52,6 +52,9 @@ def test_a_command_shows_control_characters(capsys, to):
     assert (out + err).split("\n")[0] == r"wiped\x1b[2J\x9b0m\r\u202eabc" + "\tdef"
 
 
+# Progress
+
+
 @pytest.mark.parametrize("note", ["", "loss 0.0123, and further words" * 3])
 def test_numbers_are_seen_whole_in_80_columns(monkeypatch, tmp_path, note):
     monkeypatch.setenv("COLUMNS", "80")

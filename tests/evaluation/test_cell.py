@@ -97,6 +97,8 @@ def test_what_is_fitted_from_moments_must_be_affine():
         fit((Bent(), SN()), moments, np.random.default_rng(0))
 
 
+# A fitted method as a function
+
 PLAIN = method("first-last")
 CENTRED = method("mean", "centre", on="target")
 SEEDED = method("cls", "centre", "stretch", on="target")

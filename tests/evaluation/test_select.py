@@ -137,6 +137,8 @@ def test_the_first_profile_reproduces_published_numbers_and_tries_each_kind_of_m
     assert kinds(smoke) == kinds(embedded)
 
 
+# The plan of a run
+
 FAR = replace(corpus("far", (("of the same length, " * 3),) * 50), count=1_000_000)
 ON_FAR = Method(FakeConfig(), MEAN, method("mean", "centre", on="target").post, "far")
 

@@ -249,6 +249,9 @@ for text in {[*WRONG_TYPES]!r}:
 ROOT = Path(__file__).resolve().parents[2]
 
 
+# Stored results as a frame
+
+
 def test_a_frame_holds_the_committed_records(tmp_path):
     frame = read_results(ROOT / "results")
     store = Store(ROOT / "results")

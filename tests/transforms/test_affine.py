@@ -37,7 +37,7 @@ def assert_same(one, other):
     np.testing.assert_allclose(one.scatter, other.scatter, atol=1e-7)
 
 
-# --- moments -------------------------------------------------------------------------------------
+# Moments
 
 
 @given(ROWS)
@@ -92,7 +92,7 @@ def test_a_constant_coordinate_has_no_variance_at_all(count):
         assert not moments.scatter[-3:].any()
 
 
-# --- principal directions ------------------------------------------------------------------------
+# Principal directions
 
 
 @pytest.mark.parametrize("scale", [1e-20, 1.0, 1e20])
@@ -121,7 +121,7 @@ def cosines(x):
     return unit @ unit.T
 
 
-# --- the authors' formulas -----------------------------------------------------------------------
+# The authors' formulas
 
 
 def plain_sn(x):
@@ -189,7 +189,7 @@ def test_a_chain_applies_the_formulas_in_the_written_order(posts, plain, streame
     np.testing.assert_allclose(cosines(found), cosines(plain(view.matrix)), atol=CLOSE)
 
 
-# --- what each promises --------------------------------------------------------------------------
+# What each promises
 
 
 @pytest.mark.parametrize(
@@ -206,6 +206,3 @@ def test_more_directions_than_there_are_is_refused(post, shape, span):
     with refused(ScoreError, f"^{post.name} .* {why}"):
         post.fit(rows(*shape), NEVER_DRAWN)
     assert np.isfinite(calibrated(rows(*shape), replace(post, k=span - 1))).all()
-
-
-# --- on text and weights -------------------------------------------------------------------------
