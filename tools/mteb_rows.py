@@ -122,7 +122,7 @@ def compare(tables: tuple[Table, ...], checkout: Path) -> int:
     """
     count = 0
     for table in tables:
-        for cell in table.cells:
+        for cell in table.numbers:
             file = f"{cell.row.table.removesuffix('/{file}')}/{cell.column.file}"
             path = checkout / file
             is_there = file.startswith(f"{FOLDER}/") and path.is_file()

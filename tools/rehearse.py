@@ -64,7 +64,7 @@ def numbers_without(failed: Iterable[PlannedCell]) -> int:
     failed_cells = {(cell.method.id, cell.task.name) for cell in failed}
     count = 0
     for table in load_tables(RESULTS / PAPERS):
-        for number in table.cells:
+        for number in table.numbers:
             cells = {(number.method, task) for task in number.tasks}
             if number.why_not is None and not cells & failed_cells:
                 count += 1

@@ -202,10 +202,10 @@ def _protocol_facts(explanation: Explanation, registry: Registry) -> dict[str, A
     for row, score in explanation.nearest.items():
         nearest.append({**asdict(row), "score": score})
     return {
-        "cell": reproduction.cell.id,
-        "published": reproduction.cell.points,
+        "cell": reproduction.number.id,
+        "published": reproduction.number.points,
         "measured": reproduction.measured,
-        "evidence": reproduction.cell.evidence,
+        "evidence": reproduction.number.evidence,
         "confirmed_by": confirmed_by,
         "verdict": str(reproduction.state),
         "nearest": nearest,

@@ -285,7 +285,7 @@ def papers_rows(registry: Registry) -> list[ListedRow]:
     for table in load_tables(own_or_committed(OWN / PAPERS), registry):
         row = {
             "table": table.id,
-            "numbers": len(table.cells),
+            "numbers": len(table.numbers),
             "paper": table.paper,
             "place": table.table,
             "cite": table.cite,
@@ -305,14 +305,14 @@ def cells_rows(registry: Registry, name: str) -> list[ListedRow]:
     folder = ResultsFolder(OWN, registry, own_or_committed(OWN / PAPERS))
     rows: list[ListedRow] = []
     for table in [folder.table(name)] if name else folder.tables:
-        for cell in table.cells:
+        for number in table.numbers:
             row = {
-                "cell": cell.id,
-                "published": cell.value,
-                "method": "" if cell.why_not else str(cell.method),
-                "task": ", ".join(cell.tasks),
-                "why not": cell.why_not.id if cell.why_not else "",
-                "standing": standings_in_short(folder.standings.get(cell.id, ())),
+                "cell": number.id,
+                "published": number.value,
+                "method": "" if number.why_not else str(number.method),
+                "task": ", ".join(number.tasks),
+                "why not": number.why_not.id if number.why_not else "",
+                "standing": standings_in_short(folder.standings.get(number.id, ())),
             }
             rows.append(row)
     return rows

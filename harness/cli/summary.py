@@ -74,34 +74,38 @@ def numbers_beside(
     from harness.results.reproduction import reproduce
 
     results = Results(by_cell(records))
-    numbers = []
+    reproductions = []
     for table in tables:
-        for cell in table.cells:
-            needed = {*cell.measured_cells}
-            if needed and cell.points is not None and needed <= results.by_cell.keys():
-                numbers.append(reproduce(cell, results, registry))
-    return numbers
+        for number in table.numbers:
+            needed = {*number.measured_cells}
+            if (
+                needed
+                and number.points is not None
+                and needed <= results.by_cell.keys()
+            ):
+                reproductions.append(reproduce(number, results, registry))
+    return reproductions
 
 
 def score_table(
-    records: Mapping[CellName, Sequence[Record]], numbers: Iterable[Reproduction]
+    records: Mapping[CellName, Sequence[Record]], reproductions: Iterable[Reproduction]
 ) -> str:
     """The scores of each method; a score has a row for each number that is published for it."""
     rows_by_method: dict[str, list[tuple[str, ...]]] = {}
     cells_with_number = set()
-    for number in numbers:
-        cell = number.cell
-        method = str(cell.method)
-        cells = [(method, task) for task in cell.tasks]
+    for reproduction in reproductions:
+        number = reproduction.number
+        method = str(number.method)
+        cells = [(method, task) for task in number.tasks]
         cells_with_number.update(cells)
         remarks = _remarks(record for name in cells for record in records.get(name, ()))
-        table, _, _ = cell.id.partition("/")
+        table, _, _ = number.id.partition("/")
         row = (
-            cell.task if cell.task else f"average of {len(cell.tasks)}",
-            " ".join(word for word in (cell.metric, cell.aggregation) if word),
-            (number.shown or MISSING) + remarks,
-            cell.shown,
-            str(number.state),
+            number.task if number.task else f"average of {len(number.tasks)}",
+            " ".join(word for word in (number.metric, number.aggregation) if word),
+            (reproduction.shown or MISSING) + remarks,
+            number.shown,
+            str(reproduction.state),
             table,
         )
         rows_by_method.setdefault(method, []).append(row)
@@ -143,16 +147,16 @@ def count_in_words(numbers: Sequence[Reproduction], cells: int) -> str:
 
 
 def lines_of_differing_numbers(
-    numbers: Iterable[Reproduction], results: Path
+    reproductions: Iterable[Reproduction], results: Path
 ) -> list[str]:
     """A line for each published number that differs, and the command that explains it."""
     lines = []
-    for number in numbers:
-        points = number.verdict.difference
-        if number.state is CellState.DIFFERS and points is not None:
+    for reproduction in reproductions:
+        points = reproduction.verdict.difference
+        if reproduction.state is CellState.DIFFERS and points is not None:
             lines.append(
-                f"differs: {number.cell.id}: {points:+.2f} points; "
-                f"why: harness explain {number.cell.id} --results {results}"
+                f"differs: {reproduction.number.id}: {points:+.2f} points; "
+                f"why: harness explain {reproduction.number.id} --results {results}"
             )
     return _shortened(lines, f"{results}/tables/papers")
 

@@ -286,7 +286,7 @@ def profile(
         registry: The methods and tasks.
         name: `first` is measured in minutes on a new machine. `embedded` reads only
             files that come with the harness. `standard` is every registered method on
-            every default task, `papers` every published cell whose method is known here,
+            every default task, `papers` every published number whose method is known here,
             and `all` is both of these.
         papers: The folder of the published tables.
         seeds: How many seeds a method with randomness has.
@@ -329,7 +329,7 @@ def _published_cells(
     from harness.results.published_tables import load_tables
 
     for table in load_tables(papers, registry):
-        for cell in table.cells:
+        for cell in table.numbers:
             if cell.method is None:
                 continue
             # A published average is of the cells of several tasks.

@@ -66,7 +66,7 @@ def cite(
     elif subject is None:
         sentences, keys = cite_harness(folder)
     elif "/" in subject:
-        sentences, keys = cite_cell(subject, folder)
+        sentences, keys = cite_number(subject, folder)
     else:
         sentences, keys = cite_table(subject, folder)
     yield bibtex([HARNESS_KEY, *keys], folder.papers)
@@ -77,7 +77,7 @@ def cite(
 def cite_harness(folder: ResultsFolder) -> Citation:
     """The harness itself, with every record."""
     results = folder.records
-    numbers = sum(len(table.cells) for table in folder.tables)
+    numbers = sum(len(table.numbers) for table in folder.tables)
     measured = NOT_MEASURED_HERE
     if results.by_cell:
         measured = (
@@ -93,44 +93,48 @@ def cite_table(name: str, folder: ResultsFolder) -> Citation:
     table, registry = folder.table(name), folder.registry
     facts = [metric_in_words(table.metric), aggregation_in_words(table.aggregation)]
     protocol = ", ".join(filter(None, facts))
-    numbers = [one for one in folder.reproductions(table).values() if one.scores]
+    reproductions = folder.reproductions(table).values()
+    measured_numbers = [each for each in reproductions if each.scores]
     measured = f"; {NOT_MEASURED_HERE}"
-    if numbers:
-        counts = states_in_words(numbers)
+    if measured_numbers:
+        counts = states_in_words(measured_numbers)
         made_with = _made_with(folder.records_of_table(table))
-        measured = f", {len(numbers)} of them measured ({counts}) {made_with}"
+        measured = f", {len(measured_numbers)} of them measured ({counts}) {made_with}"
     keys = [table.cite]
-    for method in dict.fromkeys(cell.method for cell in table.cells):
+    for method in dict.fromkeys(number.method for number in table.numbers):
         keys += keys_of(compose_method(method, registry), registry)
-    for cell in table.cells:
-        keys += [registry.tasks[task].cite for task in cell.tasks]
-    sentence = f"{table.paper}, {table.title}; {protocol}; {len(table.cells)} numbers published"
+    for number in table.numbers:
+        keys += [registry.tasks[task].cite for task in number.tasks]
+    sentence = f"{table.paper}, {table.title}; {protocol}; {len(table.numbers)} numbers published"
     return [f"{sentence}{measured}."], keys
 
 
-def cite_cell(name: str, folder: ResultsFolder) -> Citation:
-    """A published cell, TABLE/ROW/COLUMN, with the records of its seeds."""
-    cell, registry = folder.cell(name), folder.registry
-    number = folder.reproductions(cell.table)[cell.id]
-    if number.scores:
+def cite_number(name: str, folder: ResultsFolder) -> Citation:
+    """A published number, TABLE/ROW/COLUMN, with the records of its seeds."""
+    number, registry = folder.published_number(name), folder.registry
+    reproduction = folder.reproductions(number.table)[number.id]
+    if reproduction.scores:
         runs = "in one run"
-        if number.verdict.k is not None:
-            runs = f"over {counted(number.verdict.k, 'seed')}"
+        if reproduction.verdict.k is not None:
+            runs = f"over {counted(reproduction.verdict.k, 'seed')}"
         measured = (
-            f"measured {value(number.scores)} {runs} "
-            f"({number.verdict.difference:+.2f}, {number.state}) by {cell.method} "
-            f"{_made_with(folder.records.select(cell.measured_cells))}"
+            f"measured {value(reproduction.scores)} {runs} "
+            f"({reproduction.verdict.difference:+.2f}, {reproduction.state}) by {number.method} "
+            f"{_made_with(folder.records.select(number.measured_cells))}"
         )
     else:
-        reason = f": {cell.why_not.explanation}" if cell.why_not else ""
-        measured = f"{NOT_MEASURED_HERE} ({number.state}{reason})"
-    sentences = [f"{published_sentence(cell, registry)}; {measured}."]
-    sentences += [f"Note: {note}" for note in cell.notes]
-    for standing in folder.standings.get(cell.id, ()):
+        reason = f": {number.why_not.explanation}" if number.why_not else ""
+        measured = f"{NOT_MEASURED_HERE} ({reproduction.state}{reason})"
+    sentences = [f"{published_sentence(number, registry)}; {measured}."]
+    sentences += [f"Note: {note}" for note in number.notes]
+    for standing in folder.standings.get(number.id, ()):
         words = standing_in_words(standing)
         sentences.append(f"{words[0].upper()}{words[1:]}.")
-    keys = [cell.table.cite, *keys_of(compose_method(cell.method, registry), registry)]
-    keys += [registry.tasks[task].cite for task in cell.tasks]
+    keys = [
+        number.table.cite,
+        *keys_of(compose_method(number.method, registry), registry),
+    ]
+    keys += [registry.tasks[task].cite for task in number.tasks]
     return sentences, keys
 
 
@@ -171,7 +175,7 @@ def cite_method(
     of_tables = [
         table.cite
         for table in folder.tables
-        if any(cell.method == name for cell in table.cells)
+        if any(number.method == name for number in table.numbers)
     ]
     keys = [*keys_of(method, registry), *of_tables]
     keys += [task.cite for task in chosen_tasks or tasks]
@@ -181,21 +185,23 @@ def cite_method(
 # Sentences
 
 
-def published_sentence(cell: PublishedNumber, registry: Registry) -> str:
-    """A cell's row, column and protocol; the number as printed, in points, and its place."""
-    tasks, metric, aggregation = protocol_in_words(cell, registry)
-    column = cell.column.label
+def published_sentence(number: PublishedNumber, registry: Registry) -> str:
+    """A number's row, column and protocol; the number as printed, in points, and its place."""
+    tasks, metric, aggregation = protocol_in_words(number, registry)
+    column = number.column.label
     if tasks:
-        average = "mean of " if cell.average_of else ""
+        average = "mean of " if number.average_of else ""
         column += f" ({average}{tasks})"
     runs = ""
-    if cell.row.n is not None:
-        statistic = "mean" if cell.row.statistic == "score" else cell.row.statistic
-        spread = "" if cell.sd is None else f", sd {cell.sd:g}"
-        runs = f" ({statistic} of {cell.row.n} runs{spread})"
-    facts = [cell.row.name, column, metric, aggregation]
-    number = cell.in_points or cell.value
-    return f"{', '.join(filter(None, facts))}: published {number}{runs} in {cell.place}"
+    if number.row.n is not None:
+        statistic = "mean" if number.row.statistic == "score" else number.row.statistic
+        spread = "" if number.sd is None else f", sd {number.sd:g}"
+        runs = f" ({statistic} of {number.row.n} runs{spread})"
+    facts = [number.row.name, column, metric, aggregation]
+    printed = number.in_points or number.value
+    return (
+        f"{', '.join(filter(None, facts))}: published {printed}{runs} in {number.place}"
+    )
 
 
 def _made_with(results: Results) -> str:

@@ -121,16 +121,18 @@ def _lines(parts: Parts) -> list[str]:
 
 def _numbers_in_words(numbers: Sequence[ReportedNumber]) -> str:
     """`sbert.t1/sbert-nli-base: sts13 71.64 for 76.53 (-4.89)`, yours for the published one."""
-    row = numbers[0].cell.row_id
+    row = numbers[0].published.row_id
     if len(numbers) > FEW_COLUMNS:
-        gaps = [f"{number.cell.column.id} {signed(number.gap)}" for number in numbers]
+        gaps = [
+            f"{number.published.column.id} {signed(number.gap)}" for number in numbers
+        ]
         return f"{row}, yours minus the published: {', '.join(gaps)}"
     comparisons = []
     for number in numbers:
         fraction = " (taken as points)" if number.is_fraction else ""
         comparisons.append(
-            f"{number.cell.column.id} {number.points:.2f}{fraction} for {number.cell.score:.2f} "
-            f"({signed(number.gap)})"
+            f"{number.published.column.id} {number.points:.2f}{fraction} for "
+            f"{number.published.score:.2f} ({signed(number.gap)})"
         )
     return f"{row}, yours for the published: {', '.join(comparisons)}"
 
@@ -152,7 +154,7 @@ def _verdict(diagnosis: Diagnosis) -> list[str]:
         deviations = spread.deviations(number.points)
         side = "below" if deviations < 0 else "above"
         lines.append(
-            f"No seed gives that: {number.cell.column.id} is {abs(deviations):.0f} deviations "
+            f"No seed gives that: {number.published.column.id} is {abs(deviations):.0f} deviations "
             f"{side} the mean of {spread.seeds} seeds."
         )
     elif diagnosis.nothing_is_wrong:
@@ -193,36 +195,38 @@ def _title(suggestion: Suggestion, diagnosis: Diagnosis) -> str:
             f"Another seed: {spread.seeds} trainings gave {spread.mean.score:.2f} ± "
             f"{spread.sd:.2f} ({spread.mean.table.id}); yours is "
             f"{spread.deviations(number.points):+.1f} deviations from it, the paper's "
-            f"{spread.deviations(number.cell.score):+.1f}"
+            f"{spread.deviations(number.published.score):+.1f}"
         )
-    own = diagnosis.numbers[0].cell
+    own = diagnosis.numbers[0].published
     changes = changes_in_words(suggestion.changes, own.protocol)
-    cell = suggestion.printed_cell
-    if cell is None:
+    printed = suggestion.printed_number
+    if printed is None:
         effects = [
             f"{signed(effect)} on {encoder}"
             for encoder, effect in suggestion.effects.items()
         ]
         return f"{changes}: {', '.join(effects[:MOST_EFFECTS])}"
     if suggestion.about == ("model",):
-        return f"Your numbers are those of {cell.row.name}, {cell.row_id}{fits}"
+        return f"Your numbers are those of {printed.row.name}, {printed.row_id}{fits}"
     if suggestion.is_printed:
         is_one = len(diagnosis.numbers) == 1
         subject = "Your number is" if is_one else "Your numbers are"
-        is_same = bool(own.method) and cell.method == own.method
+        is_same = bool(own.method) and printed.method == own.method
         unchanged = "same protocol" if is_same else "no difference is known"
-        return (
-            f"{subject} printed in {place_in_words(cell)}{fits}: {changes or unchanged}"
-        )
+        return f"{subject} printed in {place_in_words(printed)}{fits}: {changes or unchanged}"
     return (
-        f"{changes}: {cell.value} in {place_in_words(cell)}, which leaves "
+        f"{changes}: {printed.value} in {place_in_words(printed)}, which leaves "
         f"{suggestion.unexplained:.2f}"
     )
 
 
 def _details(suggestion: Suggestion, causes: Causes, registry: Registry) -> list[str]:
     """What makes the number, and a command or a look that shows whether it does."""
-    cause, spread, cell = suggestion.cause, suggestion.spread, suggestion.printed_cell
+    cause, spread, printed = (
+        suggestion.cause,
+        suggestion.spread,
+        suggestion.printed_number,
+    )
     details = []
     if cause is not None:
         details.append(f"change: {cause.change}")
@@ -239,8 +243,8 @@ def _details(suggestion: Suggestion, causes: Causes, registry: Registry) -> list
             details.append(
                 "check: train with five seeds, and report mean and standard deviation"
             )
-    elif cell is not None and cell.method:
-        details.append(f"check: {command_to_measure(cell, registry)}")
+    elif printed is not None and printed.method:
+        details.append(f"check: {command_to_measure(printed, registry)}")
     return details
 
 
@@ -249,11 +253,11 @@ def _sources(suggestion: Suggestion) -> list[str]:
     sources = []
     if suggestion.cause is not None:
         sources.append(f"source: {suggestion.cause.source}")
-    cell = suggestion.printed_cell
-    if cell is None and suggestion.spread is not None:
-        cell = suggestion.spread.mean
-    if cell is not None:
-        sources.append(f"source: {cell.place} ({cell.source})")
+    printed = suggestion.printed_number
+    if printed is None and suggestion.spread is not None:
+        printed = suggestion.spread.mean
+    if printed is not None:
+        sources.append(f"source: {printed.place} ({printed.source})")
     return sources
 
 
@@ -263,14 +267,14 @@ def diagnosis_facts(
     """The answer as JSON: the numbers, the notes, and every explanation with its evidence."""
     explanations = []
     for suggestion in diagnosis.explanations:
-        cell = suggestion.printed_cell
+        printed = suggestion.printed_number
         explanations.append(
             {
                 "about": list(suggestion.about),
                 "certainty": suggestion.certainty,
                 "explanation": _title(suggestion, diagnosis),
                 "leaves": suggestion.unexplained,
-                "printed": None if cell is None else cell.id,
+                "printed": None if printed is None else printed.id,
                 "details": _details(suggestion, causes, registry),
                 "sources": _sources(suggestion),
             }
@@ -278,8 +282,8 @@ def diagnosis_facts(
     return {
         "numbers": [
             {
-                "cell": number.cell.id,
-                "published": number.cell.points,
+                "cell": number.published.id,
+                "published": number.published.points,
                 "mine": number.points,
                 "difference": round(number.gap, 6),
             }

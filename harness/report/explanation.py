@@ -113,7 +113,7 @@ def render_explanation(
     standings: Sequence[Standing] = (),
     every_effect: bool = False,
 ) -> str:
-    """The published cell, what it needs and what was measured, then what each choice does to it.
+    """The published number, what it needs and what was measured, then what each choice does to it.
 
     Args:
         explanation: What is explained.
@@ -123,18 +123,18 @@ def render_explanation(
         standings: What other published numbers say of it.
         every_effect: Whether all effects are shown, and not the first ten.
     """
-    cell = explanation.reproduction.cell
+    number = explanation.reproduction.number
     lines = [
-        f"{cell.id}: {cell.row.name}, {cell.column.label}, published {cell.value}",
-        f"source: {cell.source}",
+        f"{number.id}: {number.row.name}, {number.column.label}, published {number.value}",
+        f"source: {number.source}",
     ]
-    lines += [f"note: {note}" for note in cell.notes]
-    if cell.why_not:
-        lines.append(f"{cell.why_not.state}: {cell.why_not.explanation}")
+    lines += [f"note: {note}" for note in number.notes]
+    if number.why_not:
+        lines.append(f"{number.why_not.state}: {number.why_not.explanation}")
     else:
         lines += _lines_on_protocol(explanation)
     lines += [standing_in_words(standing) for standing in standings]
-    if not cell.why_not:
+    if not number.why_not:
         lines += _lines_on_score(explanation, registry)
     parts = ["\n".join(wrapped(line, width) for line in lines)]
     if explanation.protocol is None:
@@ -148,23 +148,25 @@ def render_explanation(
         parts.append(f"{title}: none was measured")
     if len(explanation.effects) > len(shown):
         parts.append(f"{len(explanation.effects) - len(shown)} more: --all")
-    # The traps that the number is known for, and those that show one of the effects.
-    numbers = {place for place, trap in enumerate(traps, 1) if trap.applies_to(cell)}
-    numbers.update(number for effect in shown for number in effect.traps)
+    # The traps that the trap_number is known for, and those that show one of the effects.
+    numbers = {place for place, trap in enumerate(traps, 1) if trap.applies_to(number)}
+    numbers.update(trap_number for effect in shown for trap_number in effect.traps)
     if numbers:
         trap_lines = ["Traps that apply:"]
-        for number in sorted(numbers):
-            title = traps[number - 1].title
-            trap_lines.append(f"  {number}. {title}: {trap_link(number, traps)}")
+        for trap_number in sorted(numbers):
+            title = traps[trap_number - 1].title
+            trap_lines.append(
+                f"  {trap_number}. {title}: {trap_link(trap_number, traps)}"
+            )
         parts.append("\n".join(trap_lines))
     return "\n\n".join(parts)
 
 
 def _lines_on_protocol(explanation: Explanation) -> list[str]:
     """The method that reproduces a number, and its protocol with the evidence for it."""
-    cell, protocol = explanation.reproduction.cell, explanation.protocol
-    lines = [f"needs: {cell.method} on {', '.join(cell.tasks)}"]
-    evidence = evidence_in_words(cell, explanation.confirmed_by)
+    number, protocol = explanation.reproduction.number, explanation.protocol
+    lines = [f"needs: {number.method} on {', '.join(number.tasks)}"]
+    evidence = evidence_in_words(number, explanation.confirmed_by)
     if evidence:
         lines.append(f"evidence: {evidence}")
     if protocol is not None:
@@ -178,13 +180,13 @@ def _lines_on_score(explanation: Explanation, registry: Registry) -> list[str]:
     reproduction = explanation.reproduction
     difference = reproduction.verdict.difference
     if reproduction.measured is None or difference is None:
-        command = command_to_measure(reproduction.cell, registry)
+        command = command_to_measure(reproduction.number, registry)
         lines = [f"measured: {reproduction.state}", f"run: {command}"]
     else:
         verdict = f"{signed(difference, 4)}, {reproduction.state}"
         lines = [f"measured: {reproduction.measured:.4f} ({verdict})"]
         if reproduction.coverage is not None:
-            column = reproduction.cell.column.label
+            column = reproduction.number.column.label
             note = coverage_note({column: reproduction.coverage})
             lines += [f"word vectors: {note}"] if note else []
     if explanation.protocol is not None:

@@ -54,28 +54,30 @@ def measured_most(folder: ResultsFolder) -> ShownTable | None:
     """
     numbers_by_row: dict[tuple[str, str], dict[str, Reproduction]] = {}
     for reproduction in folder.all_reproductions:
-        cell = reproduction.cell
-        task = str(cell.task).partition(".")[0]
+        number = reproduction.number
+        task = str(number.task).partition(".")[0]
         if task not in TASK_LABELS:
             continue
-        is_test = "test" in folder.registry.tasks[str(cell.task)].scored
-        if is_test and cell.metric == "spearman" and reproduction.scores:
-            row = numbers_by_row.setdefault((cell.table.id, cell.row.id), {})
+        is_test = "test" in folder.registry.tasks[str(number.task)].scored
+        if is_test and number.metric == "spearman" and reproduction.scores:
+            row = numbers_by_row.setdefault((number.table.id, number.row.id), {})
             row.setdefault(task, reproduction)
     most_first = sorted(numbers_by_row.values(), key=len, reverse=True)
     rows = []
     for numbers in most_first[:MOST_ROWS]:
-        cell = next(iter(numbers.values())).cell
-        name = ShownCell(f"{cell.row.label}, {cell.table.paper}")
+        number = next(iter(numbers.values())).number
+        name = ShownCell(f"{number.row.label}, {number.table.paper}")
         printed = [MISSING] * len(TASK_LABELS)
         measured = [ShownCell(MISSING)] * len(TASK_LABELS)
         for place, task in enumerate(TASK_LABELS):
             if task in numbers:
-                number = numbers[task]
-                printed[place] = f"{number.cell.points:.2f}"
-                text = f"{number.measured:.2f}"
-                measured[place] = ShownCell(text, state=str(number.state))
-        verdicts = dict.fromkeys(str(number.state) for number in numbers.values())
+                reproduction = numbers[task]
+                printed[place] = f"{reproduction.number.points:.2f}"
+                text = f"{reproduction.measured:.2f}"
+                measured[place] = ShownCell(text, state=str(reproduction.state))
+        verdicts = dict.fromkeys(
+            str(reproduction.state) for reproduction in numbers.values()
+        )
         rows.append(row_of([name, *printed], "published"))
         label = f"measured here: {', '.join(verdicts)}"
         rows.append(row_of([label, *measured], "measured"))
@@ -88,9 +90,9 @@ def missing(folder: ResultsFolder) -> str:
     papers = {table.cite for table in folder.tables if table.id in PAPERS_TABLES}
     measured = runnable = 0
     for reproduction in folder.all_reproductions:
-        cell = reproduction.cell
-        encoder = base_name(encoder_of_method(cell.method or ""))
-        if cell.table.cite in papers and encoder == PAPERS_ENCODER:
+        number = reproduction.number
+        encoder = base_name(encoder_of_method(number.method or ""))
+        if number.table.cite in papers and encoder == PAPERS_ENCODER:
             measured += bool(reproduction.scores)
             runnable += reproduction.state is CellState.NOT_RUN
     four = "the four papers (SBERT, BERT-flow, BERT-whitening, SimCSE)"
@@ -115,7 +117,9 @@ def _tallies(folder: ResultsFolder) -> Iterator[tuple[str, str, str]]:
     numbers, results = folder.all_reproductions, folder.records
     total = count(numbers)
     works = {table.cite for table in folder.tables}
-    inferred = sum(number.cell.evidence == "inferred" for number in numbers)
+    inferred = sum(
+        reproduction.number.evidence == "inferred" for reproduction in numbers
+    )
     runnable = (
         f"{total['runnable']:,} name the method and the protocol that should reproduce them, "
         f"{inferred:,} of these an inferred protocol; the others name the reason why none can"
@@ -141,10 +145,10 @@ def _tallies(folder: ResultsFolder) -> Iterator[tuple[str, str, str]]:
         ", ".join(f"{count} {kind}" for kind, count in standings.most_common()),
     )
     scores = set()
-    for number in numbers:
-        cell = number.cell
-        if number.scores:
-            scores.add((cell.method, cell.tasks, cell.metric, cell.aggregation))
+    for reproduction in numbers:
+        number = reproduction.number
+        if reproduction.scores:
+            scores.add((number.method, number.tasks, number.metric, number.aggregation))
     yield (
         "of them with scores measured here",
         f"{total['run']:,}",
@@ -208,9 +212,9 @@ def published_tables(folder: ResultsFolder) -> list[list[object]]:
         needs = ""
         waiting = waiting_numbers(numbers, folder.registry, present)
         if waiting:
-            commands, cells = next(iter(waiting.items()))
+            commands, of_commands = next(iter(waiting.items()))
             needs = " and ".join(f"`{command}`" for command in commands)
-            needs += f" for {len(cells)}"
+            needs += f" for {len(of_commands)}"
         page = f"tables/papers/{table.id}.md"
         name = ShownCell(f"{table.paper}, {table.table}", link=page)
         of_counts = [counts[word] for word in ("published", "runnable", "run")]

@@ -68,8 +68,8 @@ def columns_of(
     results, registry = folder.records, folder.registry
     columns: dict[str, tuple[TaskScore, ...]] = {}  # those of the tables
     for table in tables:
-        for cell in table.cells:
-            scores = scores_of(cell, results)
+        for number in table.numbers:
+            scores = scores_of(number, results)
             if scores:
                 columns.setdefault(_heading(scores, registry), scores)
     if not tasks and not aggregation:
@@ -99,12 +99,12 @@ def tasks_of(columns: ScoreColumns) -> dict[str, None]:
     return dict.fromkeys(task for scores in columns.values() for task, _ in scores)
 
 
-def scores_of(cell: PublishedNumber, results: Results) -> tuple[TaskScore, ...]:
+def scores_of(number: PublishedNumber, results: Results) -> tuple[TaskScore, ...]:
     """The scores that a published number is of; none where it fits no task."""
-    if cell.points is None:
+    if number.points is None:
         return ()
-    path = score_path(cell.metric, cell.aggregation)
-    return tuple(_of_single_set((task, path), results) for task in cell.tasks)
+    path = score_path(number.metric, number.aggregation)
+    return tuple(_of_single_set((task, path), results) for task in number.tasks)
 
 
 def _of_single_set(score: TaskScore, results: Results) -> TaskScore:
@@ -214,14 +214,14 @@ def _published_rows(
     A number on another text form of the task than the column's has a mark.
     """
     numbers: dict[str, dict[str, list[str]]] = {}  # by row and heading
-    for cell in table.cells:
-        scores = scores_of(cell, folder.records)
+    for number in table.numbers:
+        scores = scores_of(number, folder.records)
         own = [(_base(task), path) for task, path in scores]
         for heading, column in columns.items():
             if scores and own == [(_base(task), path) for task, path in column]:
                 mark = "" if scores == column else f" {OTHER_TEXT_MARK}"
-                of_row = numbers.setdefault(cell.row.id, {})
-                of_row.setdefault(heading, []).append(f"{cell.shown}{mark}")
+                of_row = numbers.setdefault(number.row.id, {})
+                of_row.setdefault(heading, []).append(f"{number.shown}{mark}")
     labels = [row.label for row in table.rows]
     for row in table.rows:
         if row.id in numbers:

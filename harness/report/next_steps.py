@@ -32,16 +32,20 @@ def command_to_search(
     number: ReportedNumber, registry: Registry, places: Places
 ) -> str:
     """The command that searches for a reader's number; empty where weights or data are missing."""
-    cell = number.cell
-    method = compose_method(cell.method, registry)
-    task = registry.tasks.get(cell.task or "")
-    if method is None or task is None or cell.metric not in CORRELATION_SCORES:
+    published = number.published
+    method = compose_method(published.method, registry)
+    task = registry.tasks.get(published.task or "")
+    if method is None or task is None or published.metric not in CORRELATION_SCORES:
         return ""
     if not (places.has_encoder(method.encoder) and places.has_data(task.asset)):
         return ""
     command = f"harness explain {task.name} --model {method.id}"
     command += f" --mine {number.points:.2f}"
-    return command if cell.metric == "spearman" else f"{command} --metric {cell.metric}"
+    return (
+        command
+        if published.metric == "spearman"
+        else f"{command} --metric {published.metric}"
+    )
 
 
 # What numbers wait for
@@ -67,27 +71,27 @@ def waiting_numbers(
     waiting: dict[Commands, list[PublishedNumber]] = {}
     for reproduction in reproductions:
         if reproduction.state is CellState.NOT_RUN:
-            commands = tuple(sorted(needs_of(reproduction.cell, registry, present)))
+            commands = tuple(sorted(needs_of(reproduction.number, registry, present)))
             if commands:
-                waiting.setdefault(commands, []).append(reproduction.cell)
+                waiting.setdefault(commands, []).append(reproduction.number)
     return dict(sorted(waiting.items(), key=lambda item: -len(item[1])))
 
 
 def needs_of(
-    cell: PublishedNumber, registry: Registry, present: Collection[str]
+    number: PublishedNumber, registry: Registry, present: Collection[str]
 ) -> dict[str, int | None]:
     """The commands that get what a number needs, with the bytes of each; None where unknown.
 
     Args:
-        cell: The published number.
+        number: The published number.
         registry: Methods and tasks by name.
         present: The names of encoders and assets that are there already.
     """
     needs: dict[str, int | None] = {}
     names = [
-        registry.tasks[task].asset for task in cell.tasks if task in registry.tasks
+        registry.tasks[task].asset for task in number.tasks if task in registry.tasks
     ]
-    method = compose_method(cell.method, registry)
+    method = compose_method(number.method, registry)
     if method is not None:
         corpus = registry.corpora.get(method.fit_on or "")
         if corpus is not None:
@@ -124,20 +128,20 @@ def best_downloads(
     of_registered_encoders = [
         reproduction
         for reproduction in reproductions
-        if base_name(encoder_of_method(reproduction.cell.method or ""))
+        if base_name(encoder_of_method(reproduction.number.method or ""))
         not in registry.by_hand
     ]
     waiting = waiting_numbers(of_registered_encoders, registry, present)
     downloads = []
-    for commands, cells in waiting.items():
-        sizes = needs_of(cells[0], registry, present).values()
+    for commands, of_commands in waiting.items():
+        sizes = needs_of(of_commands[0], registry, present).values()
         are_downloads = all(command.startswith(DOWNLOAD) for command in commands)
         if not are_downloads or not all(sizes):
             continue
         measurable: list[PublishedNumber] = []
-        for needed, waiting_cells in waiting.items():
+        for needed, also_waiting in waiting.items():
             if set(needed) <= set(commands):
-                measurable += waiting_cells
+                measurable += also_waiting
         size = sum(size for size in sizes if size is not None)
         downloads.append((commands, size, measurable))
     return max(downloads, key=lambda each: len(each[2]) / each[1], default=None)

@@ -147,65 +147,65 @@ def _reason(row_or_column: published.Row | published.Column) -> str:
 
 def _published_row(
     row: published.Row,
-    numbers: Sequence[Reproduction | None],
+    reproductions: Sequence[Reproduction | None],
     standings: Standings,
     footnotes: Footnotes | None,
 ) -> ShownRow:
     """The published numbers of a row; the last cell says why none of them was measured."""
-    printed = [number for number in numbers if number is not None]
+    printed = [each for each in reproductions if each is not None]
     notes = [_reason(row), row.note]
-    for reproduction in printed:
-        notes += [f"{origin.name}: {origin}" for origin in reproduction.unpinned]
+    for each in printed:
+        notes += [f"{origin.name}: {origin}" for origin in each.unpinned]
     marks = [_mark(note, footnotes) for note in dict.fromkeys(notes)]
     label = f"{row.label}{DAGGER}" if row.transductive else row.label
     name = ShownCell(label, mark=NO_BREAK_SPACE.join(filter(None, marks)))
     evidence = ""
     cells = []
-    for number in numbers:
-        if number is None:
+    for reproduction in reproductions:
+        if reproduction is None:
             cells.append(ShownCell(""))
             continue
-        cell = number.cell
-        if cell.evidence:
-            evidence = evidence or EVIDENCE_MARKS[cell.evidence]
-        kinds = [standing.kind for standing in standings.get(cell.id, ())]
+        number = reproduction.number
+        if number.evidence:
+            evidence = evidence or EVIDENCE_MARKS[number.evidence]
+        kinds = [standing.kind for standing in standings.get(number.id, ())]
         mark = CONTRADICTED_MARK if StandingKind.CONTRADICTED in kinds else ""
-        mark += _mark(row.notes.get(cell.column.id, ""), footnotes)
-        cells.append(ShownCell(cell.shown, mark=mark))
+        mark += _mark(row.notes.get(number.column.id, ""), footnotes)
+        cells.append(ShownCell(number.shown, mark=mark))
     why_not = ""
-    if not any(number.scores for number in printed):
+    if not any(each.scores for each in printed):
         # A column without a task here says so in its heading.
-        here = [number for number in printed if not number.cell.column.why_not]
-        states = [str(number.state) for number in here or printed]
+        here = [each for each in printed if not each.number.column.why_not]
+        states = [str(each.state) for each in here or printed]
         why_not = ", ".join(dict.fromkeys(states))
     return row_of([name, evidence, *cells, why_not], "published", key=row.id)
 
 
 def _measured_row(
     row: published.Row,
-    numbers: Sequence[Reproduction | None],
+    reproductions: Sequence[Reproduction | None],
     footnotes: Footnotes | None,
 ) -> ShownRow:
     """The measured numbers of a row with their verdicts, or why one was not measured."""
     coverage: dict[str, float] = {}
-    for number in numbers:
-        if number is not None and number.coverage is not None:
-            coverage[number.cell.column.label] = number.coverage
+    for reproduction in reproductions:
+        if reproduction is not None and reproduction.coverage is not None:
+            coverage[reproduction.number.column.label] = reproduction.coverage
     mark = _mark(coverage_note(coverage), footnotes)
     label = ShownCell(f"↳{NO_BREAK_SPACE}measured", mark=mark)
-    cells = map(measured_cell, numbers)
+    cells = map(measured_cell, reproductions)
     return row_of([label, "", *cells, ""], "measured", key=row.id)
 
 
-def measured_cell(number: Reproduction | None) -> ShownCell:
+def measured_cell(reproduction: Reproduction | None) -> ShownCell:
     """A measured number with spread, seeds and the mark of its verdict; its state without one."""
-    if number is None:
+    if reproduction is None:
         return ShownCell("")
-    state = str(number.state)
-    text = number.shown
+    state = str(reproduction.state)
+    text = reproduction.shown
     if not text:
         return ShownCell(state)
-    if number.verdict.sd is not None:
-        text += f" ± {number.verdict.sd:.2f} ({number.verdict.k})"
-    mark = f"{NO_BREAK_SPACE}{VERDICT_MARKS[number.state]}"
+    if reproduction.verdict.sd is not None:
+        text += f" ± {reproduction.verdict.sd:.2f} ({reproduction.verdict.k})"
+    mark = f"{NO_BREAK_SPACE}{VERDICT_MARKS[reproduction.state]}"
     return ShownCell(text, mark=mark, state=state)

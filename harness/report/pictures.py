@@ -98,15 +98,23 @@ class Picture:
 
 def picture_of(folder: ResultsFolder) -> Picture | None:
     """The picture of a results folder; None where nothing was measured."""
-    measured = [number for number in folder.all_reproductions if number.scores]
+    measured = [
+        reproduction for reproduction in folder.all_reproductions if reproduction.scores
+    ]
     numbers = [
-        (post_processing(number.cell.method or ""), number.cell.score, difference)
-        for number in measured
-        if (difference := number.verdict.difference) is not None
+        (
+            post_processing(reproduction.number.method or ""),
+            reproduction.number.score,
+            difference,
+        )
+        for reproduction in measured
+        if (difference := reproduction.verdict.difference) is not None
     ]
     if not numbers:
         return None
-    cells = [cell for number in measured for cell in number.cell.measured_cells]
+    cells = [
+        cell for reproduction in measured for cell in reproduction.number.measured_cells
+    ]
     return Picture(
         title=f"{len(numbers)} published numbers against measured ones",
         numbers=numbers,

@@ -62,15 +62,15 @@ def task_in_words(task: Task) -> str:
 
 
 def protocol_in_words(
-    cell: PublishedNumber, registry: Registry
+    number: PublishedNumber, registry: Registry
 ) -> tuple[str, str, str]:
-    """A published cell's tasks with split and text form, its metric and its aggregation."""
-    tasks = [task_in_words(registry.tasks[name]) for name in cell.tasks]
-    similarity = "gold" if cell.row.model_free else "cosine"
+    """A published number's tasks with split and text form, its metric and its aggregation."""
+    tasks = [task_in_words(registry.tasks[name]) for name in number.tasks]
+    similarity = "gold" if number.row.model_free else "cosine"
     aggregation = (
-        cell.column.aggregation or cell.row.aggregation or cell.table.aggregation
+        number.column.aggregation or number.row.aggregation or number.table.aggregation
     )
-    metric = metric_in_words(cell.metric, similarity)
+    metric = metric_in_words(number.metric, similarity)
     return "; ".join(tasks), metric, aggregation_in_words(aggregation)
 
 
@@ -96,22 +96,22 @@ def fit_corpus_in_words(row: Row, method: Method | None) -> str:
     return "" if method.fit_on is None else method.fit_on
 
 
-def evidence_in_words(cell: PublishedNumber, confirmed_by: Reference | None) -> str:
-    """How the protocol of a cell is known; empty where nothing is.
+def evidence_in_words(number: PublishedNumber, confirmed_by: Reference | None) -> str:
+    """How the protocol of a number is known; empty where nothing is.
 
     Args:
-        cell: The published cell.
+        number: The published number.
         confirmed_by: The program whose scores equal the scores measured here.
     """
-    if not cell.evidence:
+    if not number.evidence:
         return ""
-    evidence = EVIDENCE_WORDS[cell.evidence]
-    if cell.evidence != "confirmed":
+    evidence = EVIDENCE_WORDS[number.evidence]
+    if number.evidence != "confirmed":
         return evidence
     if confirmed_by is None:
         return f"{evidence} by no reference that was measured here"
     program = f"another program, {confirmed_by.program}"
-    if confirmed_by.is_by_authors_of(cell.table):
+    if confirmed_by.is_by_authors_of(number.table):
         program = f"the authors' code, {confirmed_by.program}"
     return f"{evidence} against {program}"
 
@@ -121,7 +121,7 @@ def evidence_in_words(cell: PublishedNumber, confirmed_by: Reference | None) -> 
 
 def states_in_words(numbers: Iterable[Reproduction]) -> str:
     """`45 exact, 2 match, 1 close`: how many numbers have which state."""
-    counts = Counter(number.state for number in numbers)
+    counts = Counter(reproduction.state for reproduction in numbers)
     return ", ".join(
         f"{counts[state]:,} {state}" for state in CellState if counts[state]
     )
@@ -207,21 +207,21 @@ def neighbours_in_words(
         yield f"{other.value} with {words} ({place_in_words(other)})"
 
 
-def place_in_words(cell: PublishedNumber) -> str:
+def place_in_words(number: PublishedNumber) -> str:
     """The published table in which a number is printed, and its row where the id is short."""
-    if len(cell.row.id) > LONGEST_ROW_ID:
-        return cell.table.id
-    return cell.row_id
+    if len(number.row.id) > LONGEST_ROW_ID:
+        return number.table.id
+    return number.row_id
 
 
 # Commands and traps
 
 
-def command_to_measure(cell: PublishedNumber, registry: Registry) -> str:
-    """The command that measures a cell; PATH is written for the files of an encoder by hand."""
-    encoder = base_name(encoder_of_method(cell.method or ""))
+def command_to_measure(number: PublishedNumber, registry: Registry) -> str:
+    """The command that measures a number; PATH is written for the files of an encoder by hand."""
+    encoder = base_name(encoder_of_method(number.method or ""))
     path = f" --encoder {encoder}=PATH" if encoder in registry.by_hand else ""
-    return f"harness run{path} -m '{cell.method}' -t {' '.join(cell.tasks)}"
+    return f"harness run{path} -m '{number.method}' -t {' '.join(number.tasks)}"
 
 
 def trap_link(number: int, traps: Sequence[Trap]) -> str:

@@ -154,20 +154,23 @@ def _papers(folder: ResultsFolder) -> list[tuple[str, list[PaperTable]]]:
 def _inexact(folder: ResultsFolder) -> ShownTable:
     """The measured numbers that are not exact, with the known reasons."""
     rows = []
-    for number in folder.all_reproductions:
-        if not number.scores or number.state in (CellState.EXACT, CellState.CONSISTENT):
+    for reproduction in folder.all_reproductions:
+        if not reproduction.scores or reproduction.state in (
+            CellState.EXACT,
+            CellState.CONSISTENT,
+        ):
             continue
-        cell = number.cell
-        name = f"{cell.table.paper}, {cell.row.name}, {cell.column.label}"
-        state = str(number.state)
+        number = reproduction.number
+        name = f"{number.table.paper}, {number.row.name}, {number.column.label}"
+        state = str(reproduction.state)
         rows.append(
             [
-                ShownCell(name, link=f"#cell={cell.id}"),
-                " ".join(cell.notes),
-                ShownCell(f"{VERDICT_MARKS[number.state]} {state}", state=state),
-                cell.in_points,
-                f"{number.measured:.2f}",
-                signed(number.verdict.difference or 0.0),
+                ShownCell(name, link=f"#cell={number.id}"),
+                " ".join(number.notes),
+                ShownCell(f"{VERDICT_MARKS[reproduction.state]} {state}", state=state),
+                number.in_points,
+                f"{reproduction.measured:.2f}",
+                signed(reproduction.verdict.difference or 0.0),
             ]
         )
     return table_of(INEXACT_HEAD, rows, texts=2)
@@ -222,8 +225,8 @@ def dialog_data(folder: ResultsFolder, boards: Iterable[ShownTable]) -> JsonFiel
     registry = folder.registry
     present = sources_of_records(folder.records, registry)
     cells = {
-        number.cell.id: _published_number(number, folder, present)
-        for number in folder.all_reproductions
+        reproduction.number.id: _published_number(reproduction, folder, present)
+        for reproduction in folder.all_reproductions
     }
     methods: dict[str, JsonFields] = {}
     for name in folder.records.methods:
@@ -263,45 +266,45 @@ def _with_shared_texts(fields: Any, texts: dict[str, int], name: str = "") -> An
 
 
 def _published_number(
-    number: Reproduction, folder: ResultsFolder, present: Collection[str]
+    reproduction: Reproduction, folder: ResultsFolder, present: Collection[str]
 ) -> JsonFields:
     """A published number: where it is printed, its protocol, and what was measured for it."""
-    cell, registry = number.cell, folder.registry
-    method = compose_method(cell.row.method, registry)
-    origins = [f"{origin.name}: {origin}" for origin in number.unpinned]
-    notes = [*cell.notes, *origins]
-    if cell.why_not:
-        notes.insert(0, cell.why_not.explanation)
+    number, registry = reproduction.number, folder.registry
+    method = compose_method(number.row.method, registry)
+    origins = [f"{origin.name}: {origin}" for origin in reproduction.unpinned]
+    notes = [*number.notes, *origins]
+    if number.why_not:
+        notes.insert(0, number.why_not.explanation)
     needs: Collection[str] = ()
-    if number.state is CellState.NOT_RUN:
-        needs = sorted(needs_of(cell, registry, present))
+    if reproduction.state is CellState.NOT_RUN:
+        needs = sorted(needs_of(number, registry, present))
     neighbours: Iterable[str] = ()
-    if cell.points is not None:
-        found = published_neighbours(cell, folder.published_numbers.values())
-        neighbours = neighbours_in_words(cell, found)
-    reference = confirmed_by(cell, folder.confirmations, folder.records)
-    difference = number.verdict.difference
+    if number.points is not None:
+        found = published_neighbours(number, folder.published_numbers.values())
+        neighbours = neighbours_in_words(number, found)
+    reference = confirmed_by(number, folder.confirmations, folder.records)
+    difference = reproduction.verdict.difference
     return {
-        "printed": cell.shown,
-        "label": cell.row.name,
-        "column": cell.column.label,
-        "place": cell.place,
-        "source": cell.source,
-        "protocol": ", ".join(filter(None, protocol_in_words(cell, registry))),
-        "evidence": evidence_in_words(cell, reference),
-        "method": cell.method,
-        "trained": training_data_in_words(cell.row, method),
-        "fitted": fit_corpus_in_words(cell.row, method),
-        "state": str(number.state),
-        "tasks": cell.tasks,
+        "printed": number.shown,
+        "label": number.row.name,
+        "column": number.column.label,
+        "place": number.place,
+        "source": number.source,
+        "protocol": ", ".join(filter(None, protocol_in_words(number, registry))),
+        "evidence": evidence_in_words(number, reference),
+        "method": number.method,
+        "trained": training_data_in_words(number.row, method),
+        "fitted": fit_corpus_in_words(number.row, method),
+        "state": str(reproduction.state),
+        "tasks": number.tasks,
         "notes": notes,
         "needs": needs,
         "neighbours": list(neighbours),
-        "standings": list(map(standing_in_words, folder.standings.get(cell.id, ()))),
-        "cites": bib_keys([cell.table.cite, *keys_of(method, registry)]),
-        "seeds": [round(score, 4) for score in number.scores],
+        "standings": list(map(standing_in_words, folder.standings.get(number.id, ()))),
+        "cites": bib_keys([number.table.cite, *keys_of(method, registry)]),
+        "seeds": [round(score, 4) for score in reproduction.scores],
         "difference": None if difference is None else round(difference, 4),
-        "half_width": number.verdict.half_width,
+        "half_width": reproduction.verdict.half_width,
     }
 
 

@@ -58,14 +58,14 @@ class Cause:
                 f"gap: wanted two numbers in ascending order, found {self.gap}"
             )
 
-    def applies_to(self, cell: PublishedNumber) -> bool:
+    def applies_to(self, number: PublishedNumber) -> bool:
         """Whether it may affect the row of a published number."""
-        rows = (cell.row_id, cell.method or "")
+        rows = (number.row_id, number.method or "")
         return any(_matches(row, self.rows) for row in rows)
 
     def may_move(self, number: ReportedNumber) -> bool:
         """Whether it may move the column of a reader's number."""
-        return _matches(number.cell.column.id, self.columns)
+        return _matches(number.published.column.id, self.columns)
 
     def explains(self, number: ReportedNumber) -> bool:
         """Whether it may make a reader's number of the one that is published."""

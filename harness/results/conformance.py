@@ -246,21 +246,21 @@ def find_confirmations(
 
 
 def confirmed_by(
-    cell: PublishedNumber, confirmations: Confirmations, results: Results
+    number: PublishedNumber, confirmations: Confirmations, results: Results
 ) -> Reference | None:
-    """The reference that confirms the protocol of a published cell; None if there is none.
+    """The reference that confirms the protocol of a published number; None if there is none.
 
     An average is confirmed if its protocol is confirmed on each of its tasks. If several
-    references confirm a cell, one by the authors of the cell's table is preferred.
+    references confirm a number, one by the authors of the cell's table is preferred.
     """
     confirming: list[Reference] = []
     # There is no protocol where no method and task here give the number.
-    for task, protocol in zip(cell.tasks, cell.protocols, strict=False):
+    for task, protocol in zip(number.tasks, number.protocols, strict=False):
         procedure = protocol.procedure(len(results.subsets(task)))
         if not confirmations.get(procedure):
             return None
         confirming += confirmations[procedure]
     for reference in confirming:
-        if reference.is_by_authors_of(cell.table):
+        if reference.is_by_authors_of(number.table):
             return reference
     return confirming[0] if confirming else None

@@ -93,7 +93,7 @@ class SeedSpread:
         another training and says nothing.
         """
         reported = abs(self.deviations(self.number.points))
-        published = abs(self.deviations(self.number.cell.score))
+        published = abs(self.deviations(self.number.published.score))
         return reported > max(FAR_DEVIATIONS, published)
 
 
@@ -124,7 +124,7 @@ class Suggestion:
     effects: Mapping[str, float] = field(default_factory=dict)
 
     @property
-    def printed_cell(self) -> PublishedNumber | None:
+    def printed_number(self) -> PublishedNumber | None:
         """The first number of its row; None without a row."""
         return None if self.row is None else self.row.pairs[0].other
 
@@ -200,7 +200,7 @@ def diagnose(
         causes: The curated causes.
         unknown_columns: Columns that the reader named and the row does not have.
     """
-    first = numbers[0].cell
+    first = numbers[0].published
     of_encoder, of_recipe, of_others = [], [], []
     for row in rows:
         is_of_recipe = row.first.is_of_recipe(first)
@@ -238,7 +238,7 @@ def diagnose(
     distant_spread = next((spread for spread in spreads if spread.is_far), None)
     notes: dict[str, None] = {}  # in their order, each once
     for reported in numbers:
-        notes |= dict.fromkeys(reported.cell.notes)
+        notes |= dict.fromkeys(reported.published.notes)
     return Diagnosis(
         numbers=tuple(numbers),
         notes=tuple(notes),
@@ -367,7 +367,7 @@ def _spreads(
     spreads = []
     for number, (name, cells) in product(numbers, cells_by_column.items()):
         mean, low, high = (cells.get(which) for which in ("mean", "min", "max"))
-        is_of_column = name[1] == number.cell.column.id
+        is_of_column = name[1] == number.published.column.id
         if is_of_column and mean is not None and mean.sd is not None:
             spread = SeedSpread(
                 number=number,
@@ -378,7 +378,7 @@ def _spreads(
                 high=high.points if high else None,
             )
             spreads.append(spread)
-    return sorted(spreads, key=lambda spread: not spread.number.cell.average_of)
+    return sorted(spreads, key=lambda spread: not spread.number.published.average_of)
 
 
 def _another_seed(spreads: Sequence[SeedSpread]) -> list[Suggestion]:
@@ -386,7 +386,7 @@ def _another_seed(spreads: Sequence[SeedSpread]) -> list[Suggestion]:
 
     If one of the numbers is an average, it decides alone.
     """
-    averages = [spread for spread in spreads if spread.number.cell.average_of]
+    averages = [spread for spread in spreads if spread.number.published.average_of]
     deciding = averages or spreads
     holding = [spread for spread in deciding if spread.holds]
     if 2 * len(holding) <= len(deciding):
@@ -408,7 +408,7 @@ def _known_causes(
     for cause in causes.causes:
         if certain_alone and cause.certainty != "certain":
             continue
-        if not cause.applies_to(numbers[0].cell):
+        if not cause.applies_to(numbers[0].published):
             continue
         movable = [number for number in numbers if cause.may_move(number)]
         explained = [number for number in movable if cause.explains(number)]
@@ -423,7 +423,7 @@ def _known_causes(
         suggestion = Suggestion(
             about=(cause.id,),
             certainty=certainty,
-            misfits=tuple(number.cell.column.id for number in misfits),
+            misfits=tuple(number.published.column.id for number in misfits),
             cause=cause,
         )
         suggestions[certainty].append(suggestion)

@@ -47,7 +47,7 @@ class Explanation:
 
 
 def explain(
-    cell: PublishedNumber,
+    number: PublishedNumber,
     results: Results,
     registry: Registry,
     confirmations: Confirmations,
@@ -56,15 +56,15 @@ def explain(
     """Explain a published number by what was measured under other choices.
 
     Args:
-        cell: The published number.
+        number: The published number.
         results: The records.
         registry: Methods and tasks by name.
         confirmations: The references that confirm protocols.
         traps: What papers have confused.
     """
-    reproduction = reproduce(cell, results, registry)
-    reference = confirmed_by(cell, confirmations, results)
-    protocol = protocol_of_task(cell)
+    reproduction = reproduce(number, results, registry)
+    reference = confirmed_by(number, confirmations, results)
+    protocol = protocol_of_task(number)
     if protocol is None:
         return Explanation(
             reproduction=reproduction, protocol=None, confirmed_by=reference
@@ -79,6 +79,6 @@ def explain(
     )
 
 
-def protocol_of_task(cell: PublishedNumber) -> Protocol | None:
+def protocol_of_task(number: PublishedNumber) -> Protocol | None:
     """The protocol of a published number on one task; None for an average and other numbers."""
-    return cell.protocols[0] if cell.task and cell.protocols else None
+    return number.protocols[0] if number.task and number.protocols else None

@@ -148,8 +148,8 @@ class ResultsFolder:
         """The published table of that id. Raises UsageError, which offers the nearest ones."""
         return published_table(name, self.tables)
 
-    def cell(self, name: str) -> PublishedNumber:
-        """The published cell TABLE/ROW/COLUMN. Raises UsageError, which offers the nearest ones."""
+    def published_number(self, name: str) -> PublishedNumber:
+        """The number TABLE/ROW/COLUMN. Raises UsageError, which offers the nearest ones."""
         return published_number(name, self.tables)
 
     @cached_property
@@ -198,7 +198,7 @@ class ResultsFolder:
     # Published numbers and claims against the records
 
     def reproductions(self, table: Table) -> Mapping[str, Reproduction]:
-        """Every cell of a published table against the records, by the cell's id."""
+        """Every number of a published table against the records, by its id."""
         if table.id not in self._reproductions:
             self._reproductions[table.id] = reproductions(
                 table, self.records, self.registry
@@ -206,15 +206,15 @@ class ResultsFolder:
         return self._reproductions[table.id]
 
     def records_of_table(self, table: Table) -> Results:
-        """The records that the cells of a published table are compared with."""
+        """The records that the numbers of a published table are compared with."""
         cells: list[CellName] = []
-        for published in table.cells:
+        for published in table.numbers:
             cells += published.measured_cells
         return self.records.select(cells)
 
     @cached_property
     def all_reproductions(self) -> tuple[Reproduction, ...]:
-        """Every cell of every published table against the records."""
+        """Every published number against the records."""
         cells: list[Reproduction] = []
         for table in self.tables:
             cells += self.reproductions(table).values()
@@ -269,16 +269,20 @@ class ResultsFolder:
         return conformance.find_confirmations(scores, self.records, self.registry)
 
     def explain(self, name: str) -> Explanation:
-        """A published cell, and the effects of other choices on its score.
+        """A published number, and the effects of other choices on its score.
 
         Args:
             name: `TABLE/ROW/COLUMN`.
 
         Raises:
-            UsageError: There is no such cell.
+            UsageError: There is no such number.
         """
         return explain(
-            self.cell(name), self.records, self.registry, self.confirmations, self.traps
+            self.published_number(name),
+            self.records,
+            self.registry,
+            self.confirmations,
+            self.traps,
         )
 
     def diagnose(self, place: str, mine: str) -> Diagnosis:
@@ -308,7 +312,7 @@ class ResultsFolder:
 
     def _effects_of_accidents(self, number: ReportedNumber) -> Sequence[Effect]:
         """The effects of accidental choices on the protocol of a reader's number."""
-        protocol = protocol_of_task(number.cell)
+        protocol = protocol_of_task(number.published)
         if protocol is None:
             return ()
         scores = measured_scores(self.records, self.registry, protocol)

@@ -47,7 +47,7 @@ def published_numbers(tables: Iterable[Table]) -> dict[str, PublishedNumber]:
     """Every published score, by its id."""
     numbers = {}
     for table in tables:
-        for number in table.cells:
+        for number in table.numbers:
             if number.points is not None:
                 numbers[number.id] = number
     return numbers
@@ -160,12 +160,12 @@ class Figure:
 class ReportedNumber(Figure):
     """A reader's number for a published one, which is its `cell`."""
 
-    cell: PublishedNumber
+    published: PublishedNumber
 
     @property
     def gap(self) -> float:
         """By how many points the reader's number is above the published one."""
-        return self.points - self.cell.score
+        return self.points - self.published.score
 
 
 COLUMN_AND_NUMBER = re.compile(r"([\w.-]+)=(.*)")
@@ -201,12 +201,12 @@ def reported_numbers(
     fault: UsageError | None = None
     for column, number in columns_and_numbers(text):
         try:
-            cell = published_number(f"{row}/{column}", tables)
+            published = published_number(f"{row}/{column}", tables)
         except UsageError as error:
             fault = error
             unknown_columns.append(column)
         else:
-            numbers.append(_reported_number(cell, number))
+            numbers.append(_reported_number(published, number))
     if not numbers and fault is not None:
         raise fault
     return tuple(numbers), tuple(unknown_columns)
@@ -227,19 +227,19 @@ def columns_and_numbers(text: str) -> Iterator[tuple[str, str]]:
         yield match[1], match[2]
 
 
-def _reported_number(cell: PublishedNumber, text: str) -> ReportedNumber:
+def _reported_number(published: PublishedNumber, text: str) -> ReportedNumber:
     """Read a reader's number for a published one.
 
     Raises:
         UsageError: The text is no number, or not a possible score of the cell's metric.
     """
-    is_large = abs(cell.points or 0.0) > SMALLEST_SCORE
+    is_large = abs(published.points or 0.0) > SMALLEST_SCORE
     figure = Figure.parse(text, may_be_fraction=is_large)
-    if cell.points is None:
-        raise UsageError(f"--mine: {cell.id} is no score; choose another column")
-    if figure.points < 0 and cell.metric in ("accuracy", "auc"):
+    if published.points is None:
+        raise UsageError(f"--mine: {published.id} is no score; choose another column")
+    if figure.points < 0 and published.metric in ("accuracy", "auc"):
         raise UsageError(f"--mine {text}: wanted a score x100, from 0 to 100")
-    return ReportedNumber(cell=cell, **vars(figure))
+    return ReportedNumber(published=published, **vars(figure))
 
 
 # A reader's numbers next to another row
@@ -278,7 +278,7 @@ class ComparedRow:
         """
         changes: dict[str, str] = {}
         for pair in self.pairs:
-            changes |= pair.reported.cell.protocol.changes(pair.other.protocol)
+            changes |= pair.reported.published.protocol.changes(pair.other.protocol)
         names = sorted(changes, key=accident_rank)
         return {name: changes[name] for name in names}
 
@@ -296,7 +296,9 @@ class ComparedRow:
     def misfits(self) -> tuple[str, ...]:
         """The columns in which it does not print the reader's number."""
         return tuple(
-            pair.reported.cell.column.id for pair in self.pairs if not pair.is_equal
+            pair.reported.published.column.id
+            for pair in self.pairs
+            if not pair.is_equal
         )
 
     @property
@@ -323,7 +325,7 @@ def compared_rows(
     for row in rows:
         pairs = []
         for number in numbers:
-            other = row.numbers.get(number.cell.data_sets)
+            other = row.numbers.get(number.published.data_sets)
             if other is not None:
                 pairs.append(NumberPair(reported=number, other=other))
         if pairs and 2 * len(pairs) >= len(numbers) and row.first.is_of_one_run:

@@ -235,16 +235,16 @@ class Table:
     registry: Registry = field(default_factory=load_registry, repr=False, compare=False)
 
     @cached_property
-    def cells(self) -> tuple[PublishedNumber, ...]:
+    def numbers(self) -> tuple[PublishedNumber, ...]:
         """Every printed number, row by row, in the order of the columns."""
         cells = []
         for row in self.rows:
             for column in self.columns:
                 if column.id in row.values:
-                    cells.append(self.cell(row, column))
+                    cells.append(self.number(row, column))
         return tuple(cells)
 
-    def cell(self, row: Row, column: Column) -> PublishedNumber:
+    def number(self, row: Row, column: Column) -> PublishedNumber:
         """A printed number with its protocol.
 
         For each part of the protocol the most specific entry counts: first the
@@ -297,7 +297,7 @@ class Table:
 
     def score(self, row: Row, column: Column) -> float:
         """A printed score in points. Raises DataError for a number that is no score."""
-        return self.cell(row, column).score
+        return self.number(row, column).score
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -107,15 +107,15 @@ def published_table(name: str, tables: Sequence[Table]) -> Table:
 
 
 def published_number(name: str, tables: Sequence[Table]) -> PublishedNumber:
-    """The cell TABLE/ROW/COLUMN. Raises UsageError, which offers the nearest ones."""
+    """The number TABLE/ROW/COLUMN. Raises UsageError, which offers the nearest ones."""
     table_name, _, row_and_column = name.partition("/")
     table = published_table(table_name, tables)
     row, _, column = row_and_column.partition("/")
     remedy = f"; harness list cells {table.id} shows TABLE/ROW/COLUMN"
-    cells: dict[str, dict[str, PublishedNumber]] = {}
-    for cell in table.cells:
-        cells.setdefault(cell.row.id, {})[cell.column.id] = cell
-    columns = look_up(f"row of {table.id}", row, cells, remedy)
+    numbers: dict[str, dict[str, PublishedNumber]] = {}
+    for number in table.numbers:
+        numbers.setdefault(number.row.id, {})[number.column.id] = number
+    columns = look_up(f"row of {table.id}", row, numbers, remedy)
     id_by_plain_name = {plain_name(column_id): column_id for column_id in columns}
     column = id_by_plain_name.get(plain_name(column), column)
     return look_up(f"column of {table.id}/{row}", column, columns, remedy)
@@ -140,14 +140,14 @@ def plain_name(column: str) -> str:
 
 def _require_known_names(table: Table, registry: Registry) -> None:
     """Raise DataError for the first number whose task or method the registry does not know."""
-    for cell in table.cells:
+    for number in table.numbers:
         try:
-            for task in cell.tasks:
+            for task in number.tasks:
                 look_up("task", task, registry.tasks)
-            if cell.method:
-                registry.parse(cell.method)
+            if number.method:
+                registry.parse(number.method)
         except UsageError as error:
-            place = f"row {cell.row.id}, column {cell.column.id}"
+            place = f"row {number.row.id}, column {number.column.id}"
             raise DataError(f"{table.id}.toml, {place}: {error}") from None
 
 

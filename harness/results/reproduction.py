@@ -1,6 +1,6 @@
-"""Published cells against records: the scores that were measured, and the verdict on them.
+"""Published numbers against records: the scores that were measured, and the verdict on them.
 
-`reproduce` compares one cell. A cell has no verdict if no method here reproduces it, if
+`reproduce` compares one number. A number has no verdict if no method here reproduces it, if
 it was not measured, or if it was measured on other data or with other settings; its
 state says which.
 """
@@ -33,10 +33,10 @@ LEAST_DECIMALS = 2  # of a measured number that pages show
 
 @dataclass(frozen=True, kw_only=True)
 class Reproduction:
-    """A published cell, what was measured for it, and the verdict or state.
+    """A published number, what was measured for it, and the verdict or state.
 
     Attributes:
-        cell: The published cell.
+        number: The published number.
         verdict: The verdict, or why there is none.
         scores: The measured scores in points, one a seed.
         unpinned: The encoder and the fit corpus, as far as they are not pinned.
@@ -44,7 +44,7 @@ class Reproduction:
             vectors.
     """
 
-    cell: PublishedNumber
+    number: PublishedNumber
     verdict: Verdict
     scores: tuple[float, ...] = ()
     unpinned: tuple[Origin, ...] = ()
@@ -65,66 +65,71 @@ class Reproduction:
         """The measured mean, with about the decimals that are printed; empty without one."""
         if self.measured is None:
             return ""
-        decimals = min(max(self.cell.decimals, LEAST_DECIMALS), MOST_DECIMALS)
+        decimals = min(max(self.number.decimals, LEAST_DECIMALS), MOST_DECIMALS)
         return f"{self.measured:.{decimals}f}"
 
 
-def count(cells: Collection[Reproduction]) -> Counter[str]:
-    """The numbers of cells that are `published`, `runnable`, `run`, and in each state.
+def count(reproductions: Collection[Reproduction]) -> Counter[str]:
+    """How many numbers are `published`, `runnable`, `run`, and in each state.
 
-    A cell is runnable if it has a method here. Only cells that were run are counted by
+    A number is runnable if it has a method here. Only those that were run are counted by
     state.
     """
     counts: Counter[str] = Counter()
-    for cell in cells:
+    for reproduction in reproductions:
         counts["published"] += 1
-        if cell.cell.why_not is None and cell.state is not CellState.NO_METHOD:
+        if (
+            reproduction.number.why_not is None
+            and reproduction.state is not CellState.NO_METHOD
+        ):
             counts["runnable"] += 1
-        if cell.scores:
+        if reproduction.scores:
             counts["run"] += 1
-            counts[str(cell.state)] += 1
+            counts[str(reproduction.state)] += 1
     return counts
 
 
 def reproductions(
     table: Table, results: Results, registry: Registry
 ) -> dict[str, Reproduction]:
-    """Every cell of a table, by its id."""
-    return {cell.id: reproduce(cell, results, registry) for cell in table.cells}
+    """Every number of a table, by its id."""
+    return {number.id: reproduce(number, results, registry) for number in table.numbers}
 
 
 def reproduce(
-    cell: PublishedNumber, results: Results, registry: Registry
+    number: PublishedNumber, results: Results, registry: Registry
 ) -> Reproduction:
-    """Compare a published cell with the records of its method on its tasks."""
-    if cell.why_not is not None:
-        return Reproduction(cell=cell, verdict=Verdict(CellState(cell.why_not.state)))
-    published = cell.published
-    method = compose_method(cell.method, registry)
-    path = score_path(cell.metric, cell.aggregation)
+    """Compare a published number with the records of its method on its tasks."""
+    if number.why_not is not None:
+        return Reproduction(
+            number=number, verdict=Verdict(CellState(number.why_not.state))
+        )
+    published = number.published
+    method = compose_method(number.method, registry)
+    path = score_path(number.metric, number.aggregation)
     by_task = [
-        seed_scores(str(cell.method), task, path, results, registry)
-        for task in cell.tasks
+        seed_scores(str(number.method), task, path, results, registry)
+        for task in number.tasks
     ]
-    state = _why_no_score(cell, method, by_task, results)
+    state = _why_no_score(number, method, by_task, results)
     if state is not None:
-        return Reproduction(cell=cell, verdict=Verdict(state))
+        return Reproduction(number=number, verdict=Verdict(state))
     if published is None:
-        return Reproduction(cell=cell, verdict=Verdict(CellState.NOT_PUBLISHED))
+        return Reproduction(number=number, verdict=Verdict(CellState.NOT_PUBLISHED))
     mean = mean_over_tasks(by_task)
     if not mean.scores:  # no seed has a score of each task
-        return Reproduction(cell=cell, verdict=Verdict(CellState.NOT_RUN))
+        return Reproduction(number=number, verdict=Verdict(CellState.NOT_RUN))
     by_seed = tuple(mean.scores.values())
     if not mean.seeded:  # all seeds of a method without randomness have the same score
         by_seed = by_seed[:1]
     judgement = verdict(published, Measured(by_seed, mean.seeded))
     if judgement.state is CellState.UNDEFINED:
-        return Reproduction(cell=cell, verdict=judgement)
+        return Reproduction(number=number, verdict=judgement)
     records: list[Record] = []
-    for task in cell.tasks:
-        records += results.records(str(cell.method), task)
+    for task in number.tasks:
+        records += results.records(str(number.method), task)
     return Reproduction(
-        cell=cell,
+        number=number,
         verdict=judgement,
         scores=tuple(score for score in by_seed if score is not None),
         unpinned=unpinned_origins(method, records, registry),
@@ -183,17 +188,17 @@ def seed_scores(
 
 
 def _why_no_score(
-    cell: PublishedNumber,
+    number: PublishedNumber,
     method: Method | None,
     by_task: Sequence[SeedScores],
     results: Results,
 ) -> CellState | None:
-    """Why a cell has no score to judge; None if it has a score on each of its tasks."""
+    """Why a number has no score to judge; None if it has a score on each of its tasks."""
     if method is None:
         return CellState.NO_METHOD
     states = {scores.state for scores in by_task if not scores.scores}
     if not by_task or CellState.NOT_RUN in states:
-        is_other_corpus = _has_other_corpus(cell, results)
+        is_other_corpus = _has_other_corpus(number, results)
         return CellState.OTHER_CORPUS if is_other_corpus else CellState.NOT_RUN
     if CellState.OTHER_DATA in states:
         return CellState.OTHER_DATA
@@ -202,17 +207,17 @@ def _why_no_score(
     return None
 
 
-def _has_other_corpus(cell: PublishedNumber, results: Results) -> bool:
-    """Whether the cell was measured with a post-processor fitted on another corpus.
+def _has_other_corpus(number: PublishedNumber, results: Results) -> bool:
+    """Whether the number was measured with a post-processor fitted on another corpus.
 
     The sentences of the task (`@target`) are no corpus here.
     """
-    published_id = MethodId.parse(cell.method or "")
+    published_id = MethodId.parse(number.method or "")
     if published_id is None or published_id.fit_on in (None, *TARGETS):
         return False
     # An id has its parts, `bert-base.mean+whitening`, and the corpus after an @.
-    published_parts = str(cell.method).partition("@")[0]
-    for identifier in results.by_task.get(cell.task or "", ()):
+    published_parts = str(number.method).partition("@")[0]
+    for identifier in results.by_task.get(number.task or "", ()):
         parts, _, corpus = identifier.partition("@")
         if parts == published_parts and corpus not in (published_id.fit_on, *TARGETS):
             return True

@@ -194,20 +194,20 @@ def _reproductions_by_score(
 
     If a score has several published numbers, the one with the best evidence is taken.
     """
-    cells: list[PublishedNumber] = []
+    numbers: list[PublishedNumber] = []
     for table in tables:
-        cells += table.cells
+        numbers += table.numbers
     best_evidence_first = [*EVIDENCE, None]
-    cells.sort(key=lambda cell: best_evidence_first.index(cell.evidence))
+    numbers.sort(key=lambda number: best_evidence_first.index(number.evidence))
     reproductions: dict[tuple[str, str, ScorePath], Reproduction] = {}
-    for cell in cells:
-        records = results.records(str(cell.method), str(cell.task))
-        if not records or not cell.published:
+    for number in numbers:
+        records = results.records(str(number.method), str(number.task))
+        if not records or not number.published:
             continue
-        path = score_path(cell.metric, cell.aggregation)
-        score = (str(cell.method), str(cell.task), path)
+        path = score_path(number.metric, number.aggregation)
+        score = (str(number.method), str(number.task), path)
         if score not in reproductions:
-            reproductions[score] = reproduce(cell, results, registry)
+            reproductions[score] = reproduce(number, results, registry)
     return reproductions
 
 
@@ -279,9 +279,9 @@ def _row(
         return row
     return replace(
         row,
-        published=reproduction.cell.points,
-        published_in=reproduction.cell.id,
-        evidence=reproduction.cell.evidence,
+        published=reproduction.number.points,
+        published_in=reproduction.number.id,
+        evidence=reproduction.number.evidence,
         difference=reproduction.verdict.difference,
         verdict=str(reproduction.state),
     )

@@ -1,18 +1,18 @@
-"""The standing of published numbers: which others print the same cell, and agree or do not.
+"""The standing of published numbers: which others print the same score, and agree or do not.
 
 A standing is computed from the published tables alone, by joining their numbers with each
 other:
 
-* `confirmed`: another work prints the same cell with equal digits. A work is all tables
+* `confirmed`: another work prints the same score with equal digits. A work is all tables
   with one citation, unless they say who else measured; a quotation, or another table of
   the same work, confirms nothing.
-* `contradicted`: another table prints the same cell with other digits.
+* `contradicted`: another table prints the same score with other digits.
 * `quoted`: the row is a quotation, and another work's row has its digits.
 * `same figures`: three or more figures of the row are those of another model.
 
-The same cell means the same method, tasks with their text form and split, metric and
+The same score means the same method, tasks with their text form and split, metric and
 aggregation. Numbers over several runs have no standing, nor have rows that no method
-here reproduces, unless they are quotations: whether they are the same cell is not known.
+here reproduces, unless they are quotations: whether they are the same score is not known.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def are_equal(first: PublishedNumber, second: PublishedNumber) -> bool:
 
 
 def contradict(first: PublishedNumber, second: PublishedNumber) -> bool:
-    """Whether two printed numbers of one cell cannot both be right.
+    """Whether two printed numbers of one score cannot both be right.
 
     Numbers with more than two decimals may differ as two processors do.
     """
@@ -120,7 +120,7 @@ def work_of(number: PublishedNumber) -> str:
     return number.table.work or number.table.cite
 
 
-# The same cell in several tables
+# The same score in several tables
 
 
 def _of_same_cells(

@@ -60,11 +60,11 @@ class Trap:
     about: tuple[str, ...] = ()
     published: tuple[str, ...] = ()
 
-    def applies_to(self, cell: PublishedNumber) -> bool:
+    def applies_to(self, number: PublishedNumber) -> bool:
         """Whether a published number is in a row that is known to be confused in this way."""
-        method_name = cell.method or ""
+        method_name = number.method or ""
         for pattern in self.published:
-            if fnmatchcase(cell.row_id, pattern) or fnmatchcase(method_name, pattern):
+            if fnmatchcase(number.row_id, pattern) or fnmatchcase(method_name, pattern):
                 return True
         return False
 

@@ -22,7 +22,7 @@ from harness.results.records import Cell
 from harness.results.store import Store
 
 REGISTRY = load_registry()
-CELLS = {cell.id: cell for table in TABLES for cell in table.cells if cell.method}
+CELLS = {cell.id: cell for table in TABLES for cell in table.numbers if cell.method}
 STS = CELLS["mteb.1-12-75/minilm/sts-b"]
 
 
@@ -66,7 +66,7 @@ def test_a_number_of_another_score_is_compared_with_that_score(other, score):
         if cell.task and other in (cell.metric, cell.aggregation)
     )
     numbers, _ = shown(measured(cell.method, cell.task, 50.0))
-    [number] = [number for number in numbers if number.cell == cell]
+    [number] = [number for number in numbers if number.number == cell]
     assert number.measured == score
 
 
@@ -76,10 +76,10 @@ def test_an_average_is_judged_once_all_of_its_tasks_are_there():
     )
     records = [measured(cell.method, task, 50.0) for task in cell.average_of]
     numbers, table = shown(*records)
-    assert cell in [number.cell for number in numbers]
+    assert cell in [number.number for number in numbers]
     assert any(row.startswith(f"average of {len(cell.average_of)} ") for row in table)
     numbers, _ = shown(*records[1:])
-    assert cell not in [number.cell for number in numbers]
+    assert cell not in [number.number for number in numbers]
 
 
 def test_few_known_words_and_undefined_scores_are_told_beside_a_score():

@@ -121,7 +121,7 @@ def test_the_first_profile_reproduces_published_numbers_and_tries_each_kind_of_m
     numbers = [
         cell
         for table in load_tables(PAPERS, load_registry())
-        for cell in table.cells
+        for cell in table.numbers
         if (cell.method, cell.task) in named
     ]
     assert len(numbers) >= 28

@@ -15,9 +15,9 @@ from harness.data.catalogue import DATA_ASSETS
 from harness.registry import load_registry
 from harness.report.bibtex import HARNESS_KEY, bib_keys, bibtex, entries, software
 from harness.report.cite import (
-    cite_cell,
     cite_harness,
     cite_method,
+    cite_number,
     cite_table,
     published_sentence,
 )
@@ -131,7 +131,7 @@ def test_the_digest_of_a_citation_is_over_the_records_as_files_have_them(tmp_pat
     store = Store(tmp_path)
     store.commit(made)
     folder = folder_of(Results.read(store))
-    sentences, _ = cite_cell("synthetic/seeded/sts-b", folder)
+    sentences, _ = cite_number("synthetic/seeded/sts-b", folder)
     file = store.committed_path(SEEDED.id).read_bytes()
     assert sentences == [
         "Seeded (Calibrated), STS-B (sts-b, test, raw text), "
@@ -159,7 +159,7 @@ CODE = {
     "five commits": [{"commit": letter * 40} for letter in "abcde"],
 }
 NAMES = (
-    (cite_cell, "bert-flow.t2/bert-base-flow-target/sts-b"),
+    (cite_number, "bert-flow.t2/bert-base-flow-target/sts-b"),
     (cite_method, "minilm.mean+whitening@target"),
     (cite_method, "minilm.mean+natsv:10@target"),
     (cite_method, "mpnet-base.mean"),
@@ -170,7 +170,7 @@ NAMES = (
 def test_citations_are_golden(approved):
     """What was not measured has no number and no digest; code is named as the records have it."""
     citations = {
-        state: cite_cell(name, folder_of(results_of(*made, found=FAKES)))
+        state: cite_number(name, folder_of(results_of(*made, found=FAKES)))
         for state, (name, made) in UNMEASURED.items()
     }
     for what, environments in CODE.items():
@@ -178,7 +178,7 @@ def test_citations_are_golden(approved):
             record(SEEDED, "sts-b", seed, **environment)
             for seed, environment in enumerate(environments)
         ]
-        citations[what] = cite_cell(
+        citations[what] = cite_number(
             "synthetic/seeded/sts-b", folder_of(results_of(*made))
         )
     made = [record(PLAIN, task, score=60.5) for task in ("sts12", "sts-b")]
@@ -198,7 +198,7 @@ def test_citations_are_golden(approved):
 
 
 def test_every_published_cell_can_be_cited():
-    for published in (cell for table in TABLES for cell in table.cells):
+    for published in (cell for table in TABLES for cell in table.numbers):
         sentence = published_sentence(published, REGISTRY)
         assert published.row.label in sentence
         assert f"published {published.in_points or published.value} " in sentence

@@ -30,7 +30,7 @@ def test_every_number_that_fits_a_task_is_shown_beside_the_methods(name):
         return
     rows = published_rows(columns, table)
     shown = " ".join(number for row in rows for number in row.values())
-    for cell in table.cells:
+    for cell in table.numbers:
         if cell.tasks and cell.points is not None:
             assert cell.shown in shown, cell.id
 

@@ -30,9 +30,9 @@ def test_every_measured_number_is_in_it_and_another_number_makes_it_stale():
     numbers = [number for number in FOLDER.all_reproductions if number.scores]
     before = picture_of(folder_with(numbers))
     assert [(x, y) for _, x, y in before.numbers] == [
-        (number.cell.points, number.verdict.difference) for number in numbers
+        (number.number.points, number.verdict.difference) for number in numbers
     ]
-    cell = replace(numbers[0].cell, in_points="1.0")
-    changed = [replace(numbers[0], cell=cell), *numbers[1:]]
+    cell = replace(numbers[0].number, in_points="1.0")
+    changed = [replace(numbers[0], number=cell), *numbers[1:]]
     assert picture_of(folder_with(changed)).made_from != before.made_from
     assert picture_of(folder_with([])) is None

@@ -106,11 +106,11 @@ def verdict_of(digits, scores, seeded):
 
 
 def test_every_published_number_has_its_digits_its_scores_and_its_verdict():
-    numbers = {number.cell.id: number for number in FOLDER.all_reproductions}
+    numbers = {number.number.id: number for number in FOLDER.all_reproductions}
     verdicts = defaultdict(int)
     for name, digits, method, tasks, path in published_numbers():
         number = numbers.pop(name)
-        assert (number.cell.in_points or number.cell.value) == digits, name
+        assert (number.number.in_points or number.number.value) == digits, name
         scores = scores_of(method, tasks, path) if method else None
         assert bool(number.scores) == (scores is not None), name
         if scores is not None:

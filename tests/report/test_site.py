@@ -50,7 +50,7 @@ def test_it_is_one_whole_file_that_asks_for_no_other_and_names_its_cells(committ
 
 def test_every_published_and_every_measured_cell_is_on_it(committed):
     data = json.loads(re.search(r'id="data">(.*?)</script>', committed, re.DOTALL)[1])
-    published = {cell.id for table in TABLES for cell in table.cells}
+    published = {cell.id for table in TABLES for cell in table.numbers}
     assert {*data["cells"]} == published
     measured = committed_results().by_cell
     assert {(m, t) for m, of in data["scores"].items() for t in of} == set(measured)

@@ -78,7 +78,7 @@ def test_numbers_near_a_row_have_the_answer_of_the_row(moved, certainty):
     [first, *_] = FOLDER.diagnose(FIRST_LAST, mine).suggestions
     assert (first.changes, first.certainty) == ({"pooling": "first-last"}, certainty)
     assert first.unexplained == pytest.approx(abs(moved))
-    assert first.printed_cell.table.id == "simcse.issue-285"
+    assert first.printed_number.table.id == "simcse.issue-285"
 
 
 def test_a_number_without_decimals_is_printed_nowhere():
@@ -92,7 +92,7 @@ def test_three_numbers_of_another_model_name_the_model():
     diagnosis = FOLDER.diagnose(UNSUPERVISED, "sts12=72.37,sts13=80.60,sts-b=82.03")
     [first] = diagnosis.suggestions
     assert (first.about, first.certainty) == (("model",), "certain")
-    assert first.printed_cell.method == "minilm.mean"
+    assert first.printed_number.method == "minilm.mean"
 
 
 MEAN_OF_SEEDS, SBERT = (
@@ -157,7 +157,9 @@ def test_a_difference_of_rounding_is_none():
 @pytest.mark.parametrize("gap", [-20.0, -1.0, 3.0])
 def test_post_processing_is_never_suggested_for_a_row_that_has_none(gap):
     rows = [
-        table.cells for table in FOLDER.tables if table.id in ("simcse.t5", "sbert.t1")
+        table.numbers
+        for table in FOLDER.tables
+        if table.id in ("simcse.t5", "sbert.t1")
     ]
     for cell in [cell for cells in rows for cell in cells][::11]:
         if (

@@ -21,7 +21,7 @@ from harness.results.reproduction import count
 from harness.results.verdict import CellState
 
 ROOT = Path(__file__).resolve().parents[2]
-CELLS = {cell.id: cell for table in TABLES for cell in table.cells}
+CELLS = {cell.id: cell for table in TABLES for cell in table.numbers}
 
 # Averages that are not the mean of their row, as printed (SBERT 74.89, copied by SimCSE
 # twice; in its transfer table the average is SBERT's, and one of the cells is copied
@@ -168,11 +168,11 @@ def test_every_key_of_a_table_is_documented():
 
 
 def test_a_row_says_how_its_protocol_is_known_or_its_table_does(tmp_path):
-    cells = {cell.row.id: cell for cell in read_small_table(tmp_path).cells}
+    cells = {cell.row.id: cell for cell in read_small_table(tmp_path).numbers}
     assert cells["ours"].evidence == "paper"
     assert cells["theirs"].evidence is None  # nothing reproduces it
     at_table = read_small_table(tmp_path, SMALL.replace('evidence = "paper"\n', ""))
-    assert at_table.cells[0].evidence == "code"
+    assert at_table.numbers[0].evidence == "code"
     neither = SMALL.replace('evidence = "code"\n', "").replace(
         'evidence = "paper"\n', ""
     )

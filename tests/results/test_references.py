@@ -113,9 +113,11 @@ def test_what_confirms_a_row_is_named_and_by_its_authors():
         "simcse.t5/simcse-bert-base-unsup/sts16": "princeton-nlp/SimCSE evaluation.py",
         "mteb.1-12-75/minilm/sts16": "mteb, its STS tasks",
     }.items():
-        words = evidence_in_words(FOLDER.cell(cell), reference_of(FOLDER.cell(cell)))
+        words = evidence_in_words(
+            FOLDER.published_number(cell), reference_of(FOLDER.published_number(cell))
+        )
         assert words.startswith(f"confirmed against the authors' code, {program}")
-    cells = [cell for table in FOLDER.tables for cell in table.cells]
+    cells = [cell for table in FOLDER.tables for cell in table.numbers]
     confirmed = [cell for cell in cells if cell.evidence == "confirmed"]
     assert confirmed
     for cell in confirmed:

@@ -98,7 +98,7 @@ def test_rows_agree_with_the_verdicts_of_the_tables():
     assert len(joined) >= 20
     for row in joined:
         cell = judged[row.published_in]
-        assert (row.verdict, row.published) == (str(cell.state), cell.cell.points)
+        assert (row.verdict, row.published) == (str(cell.state), cell.number.points)
         assert row.score in cell.scores
 
 

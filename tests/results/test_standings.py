@@ -133,7 +133,7 @@ def test_rows_that_are_moved_have_no_false_owner(moved):
     for number in {number.row.id: number for number in NUMBERS.values()}.values():
         table, row = number.table, number.row
         columns = [column for column in table.columns if column.id in row.values][:4]
-        scores = [table.cell(row, column).points for column in columns]
+        scores = [table.number(row, column).points for column in columns]
         if len(columns) < 4 or None in scores:
             continue
         mine = ",".join(
