@@ -122,19 +122,19 @@ def compare(tables: tuple[Table, ...], checkout: Path) -> int:
     """
     count = 0
     for table in tables:
-        for cell in table.numbers:
-            file = f"{cell.row.table.removesuffix('/{file}')}/{cell.column.file}"
+        for number in table.numbers:
+            file = f"{number.row.table.removesuffix('/{file}')}/{number.column.file}"
             path = checkout / file
             is_there = file.startswith(f"{FOLDER}/") and path.is_file()
-            if not is_there or str(cell.task).endswith(".dev"):
+            if not is_there or str(number.task).endswith(".dev"):
                 continue
-            where = f"{cell.row.label}: {path}"
+            where = f"{number.row.label}: {path}"
             result = _read_result(where, path)
-            column = {**vars(cell.column), "metric": cell.metric}
+            column = {**vars(number.column), "metric": number.metric}
             score = _score(where, result, column)
-            if Decimal(cell.value) != Decimal(score):
+            if Decimal(number.value) != Decimal(score):
                 raise DataError(
-                    f"{cell.id}: wanted {score}, as {file} has it, found {cell.value}"
+                    f"{number.id}: wanted {score}, as {file} has it, found {number.value}"
                 )
             count += 1
     return count

@@ -91,12 +91,13 @@ def run_command(
         opt.say(json.dumps(asdict(plan)) if as_json else text)
         return
     # A fault in one of the tables is told before anything is measured.
-    methods, papers = {cell.method.id for cell in chosen.cells}, papers_of(baseline)
+    papers = papers_of(baseline)
+    paths = tables_naming(papers, {cell.method.id for cell in chosen.cells})
     tables: Sequence[Table] = ()
-    if tables_naming(papers, methods):
+    if paths:
         from harness.results.published_tables import load_tables
 
-        tables = load_tables(papers, chosen.registry, methods)
+        tables = load_tables(papers, chosen.registry, paths)
     line_of = None if options.quiet else _line_of_cell
     if as_json:
         line_of = _json_of_cell

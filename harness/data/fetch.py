@@ -214,13 +214,15 @@ def _not_arrived(
     missing = asset.name
     if len(asset.parts) > 1:
         missing += f" ({', '.join(refusals_by_part)} of {len(asset.parts)} parts)"
-    refusals = [refusal for of in refusals_by_part.values() for refusal in of.items()]
     reasons: dict[str, str] = {}  # the first of each source
-    for source, error in refusals:
-        _, _, reason = str(error).partition(": ")  # without its address or path
-        reasons.setdefault(source, f"{source}: {reason[:REASON_LENGTH]}")
-    is_wrong = any(isinstance(error, DataError) for _, error in refusals)
-    return (DataError if is_wrong else AssetMissing)(
+    kind: type[HarnessError] = AssetMissing
+    for refusals in refusals_by_part.values():
+        for source, refusal in refusals.items():
+            _, _, reason = str(refusal).partition(": ")  # without its address or path
+            reasons.setdefault(source, f"{source}: {reason[:REASON_LENGTH]}")
+            if isinstance(refusal, DataError):
+                kind = DataError
+    return kind(
         f"{missing} did not arrive: {'; '.join(reasons.values())}; to place files by hand: "
         f"harness fetch --dry-run {asset.name}"
     )

@@ -42,7 +42,7 @@ from harness.evaluation.select import MIN_COVERAGE, PlannedCell, planned_cells
 from harness.registry import Registry, load_registry
 from harness.resolve import Resolver, is_encoder_name
 from harness.results.index import Results
-from harness.results.layout import OWN, own_or_committed, papers_of
+from harness.results.layout import OWN, own_or_committed, papers_of, tables_naming
 from harness.results.published_tables import load_tables
 from harness.results.score_rows import score_rows, to_frame
 from harness.results.store import Store
@@ -139,11 +139,9 @@ def evaluate(
                 f"wanted models and tasks, found {len(methods)} models and "
                 f"{len(chosen_tasks)} tasks; name one of each"
             )
-        tables = load_tables(
-            papers_of(own_or_committed(OWN)),
-            registry,
-            methods={method.id for method in methods},
-        )
+        papers = papers_of(own_or_committed(OWN))
+        paths = tables_naming(papers, {method.id for method in methods})
+        tables = load_tables(papers, registry, paths)
         context = RunContext(
             loader=TaskLoader(places, registry.corpora),
             store=Store(scratch if output is None else Path(output)),

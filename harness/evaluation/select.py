@@ -329,9 +329,9 @@ def _published_cells(
     from harness.results.published_tables import load_tables
 
     for table in load_tables(papers, registry):
-        for cell in table.numbers:
-            if cell.method is None:
+        for number in table.numbers:
+            if number.method is None:
                 continue
             # A published average is of the cells of several tasks.
-            tasks = [registry.tasks[name] for name in cell.tasks]
-            yield from planned_cells([registry.parse(cell.method)], tasks, seeds)
+            tasks = [registry.tasks[name] for name in number.tasks]
+            yield from planned_cells([registry.parse(number.method)], tasks, seeds)

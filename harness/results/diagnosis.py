@@ -359,14 +359,14 @@ def _spreads(
 ) -> list[SeedSpread]:
     """The reader's numbers whose spread over seeds is published, the average first."""
     # A table has the mean, the lowest and the highest score in rows of their own.
-    cells_by_column: dict[tuple[str, str, str], dict[str, PublishedNumber]] = {}
+    statistics: dict[tuple[str, str, str], dict[str, PublishedNumber]] = {}
     for row in rows:
-        for cell in row.numbers.values():
-            name = (cell.table.id, cell.column.id, str(cell.row.n))
-            cells_by_column.setdefault(name, {})[cell.row.statistic] = cell
+        for published in row.numbers.values():
+            name = (published.table.id, published.column.id, str(published.row.n))
+            statistics.setdefault(name, {})[published.row.statistic] = published
     spreads = []
-    for number, (name, cells) in product(numbers, cells_by_column.items()):
-        mean, low, high = (cells.get(which) for which in ("mean", "min", "max"))
+    for number, (name, of_column) in product(numbers, statistics.items()):
+        mean, low, high = (of_column.get(which) for which in ("mean", "min", "max"))
         is_of_column = name[1] == number.published.column.id
         if is_of_column and mean is not None and mean.sd is not None:
             spread = SeedSpread(

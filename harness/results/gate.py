@@ -54,7 +54,7 @@ GOLDEN_ACROSS_PLATFORMS = 1e-4
 DIGESTS_OF_PROGRAM = {"code", "encoding"}
 TEXT_INPUTS = {"data", "labels", "fit"}
 
-LOST_SCORES_SHOWN = 3  # of a cell
+LOST_SCORES_SHOWN = 3  # of a cell, in a message
 
 # The ends of messages: the command that makes what is missing.
 MEASURE_AGAIN = "harness run --gate measures again"
@@ -255,9 +255,8 @@ def check_record(
     if inputs:
         why = f"other {', '.join(inputs)}"
     elif is_lost:
-        why = (
-            f"{_lost_scores(compared[0], record)}: on one side only, or undefined there"
-        )
+        lost = _lost_scores(compared, record)
+        why = f"{lost}: on one side only, or undefined on one"
     else:
         remark = f" ({note})" if note else ""
         why = f"{points:.4f} points, tolerance {tolerance:.4g}{remark}"
@@ -276,17 +275,15 @@ def check_record(
     )
 
 
-def _lost_scores(committed: Record, record: Record) -> str:
-    """The scores that one of two records lacks or has undefined, the first of them by name."""
-    lost_paths = []
-    for path in dict.fromkeys(
-        (*score_paths(committed.scores), *score_paths(record.scores))
-    ):
-        before, after = score_at(committed.scores, path), score_at(record.scores, path)
-        if path[0] in committed.scores and (before is None) != (after is None):
-            lost_paths.append(".".join(path))
-    shown = ", ".join(lost_paths[:LOST_SCORES_SHOWN])
-    return f"{shown}, ..." if len(lost_paths) > LOST_SCORES_SHOWN else shown
+def _lost_scores(committed: Sequence[Record], record: Record) -> str:
+    """The scores that the record or a committed one lacks or has undefined, the first by name."""
+    lost: dict[str, None] = {}
+    for known in committed:
+        for path in (*score_paths(known.scores), *score_paths(record.scores)):
+            before, after = score_at(known.scores, path), score_at(record.scores, path)
+            if (before is None) != (after is None):
+                lost[".".join(path)] = None
+    return ", ".join(list(lost)[:LOST_SCORES_SHOWN])
 
 
 def _state(inputs: Collection[str], is_within: bool, encoder: Check | None) -> State:

@@ -118,11 +118,14 @@ def papers_of(results: Path) -> Path:
 
 
 def tables_naming(papers: Path, methods: Collection[str]) -> list[Path]:
-    """The files of published tables in which one of these methods stands."""
+    """The files of published tables in which one of these ids stands, also as part of another.
+
+    A run reads no other tables: no number in them is of its methods.
+    """
     paths = []
     for path in sorted(papers.glob("*.toml")):
         text = path.read_text(encoding="utf-8")
-        if any(f'"{method}"' in text for method in methods):
+        if any(method in text for method in methods):
             paths.append(path)
     return paths
 

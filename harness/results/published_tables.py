@@ -17,7 +17,6 @@ from harness.core.errors import DataError, UsageError
 from harness.core.toml import read_typed
 from harness.core.types import is_transductive
 from harness.registry import Registry, load_registry, look_up
-from harness.results.layout import tables_naming
 from harness.results.published import (
     AGGREGATION_OF,
     EVIDENCE,
@@ -42,18 +41,15 @@ KEYS_OF_NUMBERS = ("values", "sd", "median")  # the keys among these that hold n
 
 
 def load_tables(
-    folder: Path,
-    registry: Registry | None = None,
-    methods: Collection[str] | None = None,
+    folder: Path, registry: Registry | None = None, paths: Sequence[Path] | None = None
 ) -> tuple[Table, ...]:
-    """Every table of a folder, by id, or those that name a method.
+    """Every table of a folder, by id, or those of some of its files.
 
     Args:
         folder: The folder of the files.
         registry: Its encoders that were given by hand may be named by tables, in
             addition to everything that comes with the harness.
-        methods: The ids of methods; tables that name none of them are not read. None
-            reads all.
+        paths: The files that are read, such as `tables_naming` finds; None reads all.
 
     Raises:
         DataError: There is no table, two files have the same table, or a table names an
@@ -63,13 +59,12 @@ def load_tables(
     if registry is not None:
         known_names = known_names.with_encoders(registry.by_hand.values())
     tables: dict[tuple[str, str], Table] = {}
-    paths = sorted(folder.glob("*.toml"))
-    if not paths:
-        raise DataError(
-            f"{folder}: wanted published tables (*.toml), found none; restore the folder"
-        )
-    if methods is not None:
-        paths = tables_naming(folder, methods)
+    if paths is None:
+        paths = sorted(folder.glob("*.toml"))
+        if not paths:
+            raise DataError(
+                f"{folder}: wanted published tables (*.toml), found none; restore the folder"
+            )
     for path in paths:
         table = load_table(path, known_names)
         _require_known_names(table, known_names)

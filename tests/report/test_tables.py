@@ -6,13 +6,15 @@ The committed pages are approved, too: `harness report --check` says if one woul
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from committed import FOLDER
 from fakes import FakeConfig, made_record, registry, results_folder, results_of
 
 from harness.core.types import Record
-from harness.report.front import tallies
+from harness.report.front import measured_most, tallies
 from harness.report.pages import conformance_page
 from harness.report.papers import EVIDENCE_MARKS, VERDICT_MARKS, paper_page
 from harness.report.sentences import coverage_note
@@ -104,6 +106,21 @@ def folder(tmp_path):
     return results_folder(
         tmp_path, REGISTRY, results_of(*measured(), found=REGISTRY), table
     )
+
+
+def test_a_number_of_a_development_set_is_none_of_the_test_sets_of_readme():
+    """`sts-b.senteval.dev` is scored on dev, though `sts-b` is among the seven tasks."""
+    minilm = [
+        reproduction
+        for reproduction in FOLDER.all_reproductions
+        if reproduction.number.task == "sts-b" and reproduction.scores
+    ]
+    for task, is_shown in (("sts-b", True), ("sts-b.senteval.dev", False)):
+        moved = tuple(
+            replace(each, number=replace(each.number, task=task)) for each in minilm
+        )
+        stand_in = SimpleNamespace(all_reproductions=moved, registry=FOLDER.registry)
+        assert (measured_most(stand_in) is not None) == is_shown
 
 
 def test_a_published_table_with_every_word_of_a_cell_is_golden(approved, folder):

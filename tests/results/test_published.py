@@ -7,6 +7,7 @@ from committed import FOLDER, TABLES
 from refusals import REFUSALS
 
 from harness.core.errors import DataError, UsageError
+from harness.results.layout import tables_naming
 from harness.results.published import (
     AGGREGATION_OF,
     EVIDENCE,
@@ -190,6 +191,13 @@ def test_a_folder_without_tables_and_a_table_in_two_files_are_refused(tmp_path):
     (tmp_path / "other.toml").write_text(SMALL, encoding="utf-8")
     with pytest.raises(DataError, match="is also in other"):
         load_tables(tmp_path)
+
+
+def test_the_tables_of_a_method_are_found_however_their_files_quote_it(tmp_path):
+    for quoted in ('"fake.mean"', "'fake.mean'", '"""fake.mean"""', '"fake.mean+sn"'):
+        (tmp_path / "small.toml").write_text(f"method = {quoted}\n", encoding="utf-8")
+        assert tables_naming(tmp_path, ["fake.mean"]) == [tmp_path / "small.toml"]
+    assert tables_naming(tmp_path, ["fake.cls"]) == []
 
 
 def test_a_paper_that_is_not_here_is_no_misspelling_of_another():

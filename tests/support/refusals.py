@@ -1,4 +1,4 @@
-"""What is refused is refused in one line; and the table tests/refusals.toml."""
+"""Refusals: the table of tests/refusals.toml, and a check that a message is one line."""
 
 import tomllib
 from contextlib import contextmanager
