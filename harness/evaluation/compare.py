@@ -211,13 +211,13 @@ def shown_differences(
         for scoring in COMPARED_SCORINGS:
             means = averages(records, methods, scoring)
             for contrast, points in neighbours(means, scoring).items():
-                known = stored.get(contrast)
-                is_open[contrast] = known is None or not known.is_of(points)
+                tested = stored.get(contrast)
+                is_open[contrast] = tested is None or not tested.is_of(points)
     for claim in folder.claims.resolved if folder.claims else ():
         for _, _, contrast in claim.parts:
             difference = measured(contrast, records, folder.registry)
-            known = stored.get(contrast)
-            is_open[contrast] = with_test(difference, known).by in WITHOUT_BOOTSTRAP
+            tested = stored.get(contrast)
+            is_open[contrast] = with_test(difference, tested).by in WITHOUT_BOOTSTRAP
     return is_open
 
 
