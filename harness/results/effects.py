@@ -22,22 +22,24 @@ from harness.core.metrics.correlation import CORRELATION_SCORES, CORRELATIONS
 from harness.core.types import AGGREGATIONS, Task
 from harness.registry import Registry
 from harness.results.index import Results
+from harness.results.numbers import ACCIDENTAL_CHOICES
 from harness.results.protocols import Protocol
 from harness.results.traps import Trap
 
-# The choices that count as one, in the order in which they are shown: settings and
-# poolings, which people choose by accident, then post-processors. A post-processor and
-# its fit corpus may change together.
-ACCIDENTS = (
-    ("aggregation",),
-    ("split",),
-    ("metric",),
-    ("text",),
-    ("scored_by",),
-    ("max_length",),
+# The choices that count as one, in the order in which they are shown: settings that a
+# person makes differently, then poolings, then post-processors. A post-processor and its
+# fit corpus may change together.
+SETTINGS = ("aggregation", "split", "metric", "text", "scored_by", "max_length")
+SINGLE_CHOICES = (
+    *((name,) for name in SETTINGS),
     ("pooling",),
+    ("post",),
+    ("fit_on",),
+    ("post", "fit_on"),
 )
-SINGLE_CHOICES = (*ACCIDENTS, ("post",), ("fit_on",), ("post", "fit_on"))
+ACCIDENTS = tuple(
+    names for names in SINGLE_CHOICES if {*names} <= {*ACCIDENTAL_CHOICES}
+)
 # Everything but the encoder and its maximum length, as a tuple. Rows with the same tuple
 # differ in the encoder alone.
 all_but_encoder = attrgetter(
