@@ -5,12 +5,11 @@ import shutil
 import subprocess
 import sys
 from functools import partial
-from pathlib import Path
 from statistics import median
 
 import pytest
+from processes import ROOT
 
-ROOT = Path(__file__).resolve().parents[1]
 LIMITS = {  # seconds
     "list": 1.0,
     "plan": 2.0,

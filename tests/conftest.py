@@ -2,12 +2,11 @@
 
 import gc
 import os
-from pathlib import Path
 
 from hypothesis import settings
 from jaxtyping import install_import_hook
+from processes import ROOT
 
-ROOT = Path(__file__).resolve().parents[1]
 # Every module with shapes in signatures, but for two. Pairs refuse wrong values by name, so
 # that tests give them such values. The store reads records by the thousand: checking each
 # call would double the time of a command.

@@ -6,11 +6,9 @@ import subprocess
 import tomllib
 from collections.abc import Iterator
 from graphlib import TopologicalSorter
-from pathlib import Path
 
 import pytest
-
-ROOT = Path(__file__).resolve().parent.parent
+from processes import ROOT
 
 # The rooms, each below what uses it: a room imports itself and those before it. Rooms
 # that share a place in the order never import each other.

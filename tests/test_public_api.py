@@ -6,13 +6,12 @@ import re
 import subprocess
 import sys
 from enum import Enum
-from pathlib import Path
 
 import pytest
+from processes import ROOT
 
 import harness
 
-ROOT = Path(__file__).resolve().parent.parent
 HEAVY = ("numpy", "scipy", "torch", "transformers", "mteb", "datasets")
 FUNCTIONS = [
     n

@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
+from processes import ROOT
 
 from harness.core.provenance import code_digest
 
-ROOT = Path(__file__).resolve().parents[1]
 PIP = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--no-input"]
 CELL = ["-m", "glove-mini.mean", "-t", "mini-sts"]
 

@@ -8,13 +8,13 @@ setting.
 import re
 import shutil
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 from committed import committed_records
 from hypothesis import given
 from hypothesis import strategies as st
+from processes import ROOT
 
 from baselines.natsv import Natsv
 from baselines.whitening import Whitening
@@ -24,7 +24,6 @@ from harness.core.types import METHOD_ID, Method, MethodId
 from harness.registry import load_registry
 from harness.transforms.pooling import MEAN
 
-ROOT = Path(__file__).resolve().parents[2]
 METHODS = tuple(load_registry().methods.values())
 MINILM = load_registry().encoders["minilm"]
 

@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 from itertools import groupby
-from pathlib import Path
 
 import pytest
+from committed import RESULTS
 from fakes import NOT_HERE, OTHER, TOY, FakeConfig, corpus, library, method
 from refusals import refused
 
@@ -27,7 +27,7 @@ from harness.results.published_tables import load_tables
 from harness.results.store import Store
 from harness.transforms.pooling import CLS, MEAN
 
-PAPERS = Path(__file__).resolve().parents[2] / "results" / "papers"
+PAPERS = RESULTS / "papers"
 
 
 @pytest.fixture(scope="module")

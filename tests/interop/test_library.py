@@ -2,11 +2,10 @@
 
 import shutil
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
-from processes import run
+from processes import ROOT, run
 from refusals import refused
 
 import harness
@@ -244,9 +243,6 @@ for text in {[*WRONG_TYPES]!r}:
     assert ended.status == 0, ended.err
     for line, said in zip(ended.out.splitlines(), WRONG_TYPES.values(), strict=True):
         assert said in line
-
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 # Stored results as a frame

@@ -6,6 +6,7 @@ from pathlib import Path
 from fakes import FakeConfig, made_record, results_folder, results_of, task
 from fakes import registry as fake_registry
 from own_tables import TABLE
+from processes import ROOT
 from refusals import REFUSALS
 
 from harness.core.types import LeaderboardColumn
@@ -13,7 +14,6 @@ from harness.report.build import stale_files, write_files
 from harness.report.leaderboard import encoder_page
 from harness.results.folder import ResultsFolder
 
-ROOT = Path(__file__).resolve().parents[2]
 PAPERS = ROOT / "results" / "papers"
 SPECIMEN = TABLE.replace("mine.mean", "minilm.mean").replace(
     "mine2026", "reimers2019sbert"

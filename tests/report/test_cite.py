@@ -9,6 +9,7 @@ import pytest
 import yaml
 from committed import TABLES
 from fakes import FakeConfig, made_record, method, registry, results_folder, results_of
+from processes import ROOT
 
 from harness.core.errors import DataError
 from harness.data.catalogue import DATA_ASSETS
@@ -25,7 +26,6 @@ from harness.results.index import Results
 from harness.results.published_tables import load_table
 from harness.results.store import Store
 
-ROOT = Path(__file__).resolve().parents[2]
 ENTRIES = entries()
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 COMMIT = "0123456789abcdef0123456789abcdef01234567"

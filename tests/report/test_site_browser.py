@@ -4,10 +4,10 @@ import shutil
 from pathlib import Path
 
 import pytest
+from processes import ROOT
 
 pytestmark = pytest.mark.browser
 
-ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "results" / "site" / "index.html").as_uri()
 AXE = ROOT / "tests" / "support" / "axe" / "axe.min.js"
 CELL = "mteb.1-12-75/minilm/sts-b"

@@ -4,7 +4,6 @@ import json
 import re
 import shutil
 from dataclasses import replace
-from pathlib import Path
 from statistics import fmean, stdev
 
 import numpy as np
@@ -12,6 +11,7 @@ import pytest
 from fakes import TOY, FakeConfig, library, made_record, registry, snapshot
 from hypothesis import given
 from hypothesis import strategies as st
+from processes import ROOT
 
 from harness.cli.check import report_in_words
 from harness.core.errors import DataError, UsageError
@@ -62,7 +62,6 @@ from harness.results.store import (
 )
 from harness.results.verdict import prediction_half_width
 
-ROOT = Path(__file__).resolve().parents[2]
 PLAIN, CENTRED = Cell("fake.mean", "toy"), Cell("fake.mean+centre@target", "toy")
 SEEDED = tuple(Cell("fake.mean+stretch@target", "toy", seed) for seed in range(3))
 CELLS = (PLAIN, CENTRED, *SEEDED)

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from committed import FOLDER, TABLES
+from processes import ROOT
 from refusals import REFUSALS
 
 from harness.core.errors import DataError, UsageError
@@ -21,7 +22,6 @@ from harness.results.published_tables import load_table, load_tables, published_
 from harness.results.reproduction import count
 from harness.results.verdict import CellState
 
-ROOT = Path(__file__).resolve().parents[2]
 CELLS = {cell.id: cell for table in TABLES for cell in table.numbers}
 
 # Averages that are not the mean of their row, as printed (SBERT 74.89, copied by SimCSE

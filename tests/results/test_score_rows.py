@@ -2,7 +2,6 @@
 
 import inspect
 from dataclasses import fields, replace
-from pathlib import Path
 
 from committed import TABLES, committed_results
 from fakes import made_record, results_of
@@ -11,7 +10,6 @@ from harness.registry import load_registry
 from harness.results.reproduction import reproductions
 from harness.results.score_rows import ScoreRow, score_rows
 
-ROOT = Path(__file__).resolve().parents[2]
 REGISTRY = load_registry()
 SCORES = {
     "spearman": {"all": 82.0, "mean": 81.0, "groups": {"one": 80.0, "two": 82.5}},

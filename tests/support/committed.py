@@ -1,14 +1,15 @@
 """The committed results, each file read once in a process; no test may change these objects."""
 
 from functools import cache
-from pathlib import Path
+
+from processes import ROOT
 
 from harness.core.types import Record
 from harness.results.folder import ResultsFolder
 from harness.results.index import Results
 from harness.results.store import Store
 
-RESULTS = Path(__file__).resolve().parents[2] / "results"
+RESULTS = ROOT / "results"
 FOLDER = ResultsFolder(RESULTS)
 TABLES = FOLDER.tables
 

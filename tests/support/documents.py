@@ -2,14 +2,13 @@
 
 import re
 import shlex
-from pathlib import Path
 from unittest import mock
 
+from processes import ROOT
 from typer.main import get_command
 
 from harness.cli import app
 
-ROOT = Path(__file__).resolve().parents[2]
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 

@@ -2,13 +2,11 @@
 
 import tomllib
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
+from processes import ROOT
 
-REFUSALS = tomllib.loads(
-    (Path(__file__).resolve().parents[1] / "refusals.toml").read_text(encoding="utf-8")
-)
+REFUSALS = tomllib.loads((ROOT / "tests/refusals.toml").read_text(encoding="utf-8"))
 
 
 @contextmanager

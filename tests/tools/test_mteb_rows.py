@@ -1,11 +1,11 @@
 """Published rows out of a checkout of MTEB's results: gathered with all digits, refused by name."""
 
 import json
-from pathlib import Path
 
 import committed
 import pytest
 from mteb_rows import DECLARATION, Declaration, compare, make_tables
+from processes import ROOT
 from refusals import refused
 
 from harness.core.errors import DataError
@@ -13,7 +13,6 @@ from harness.core.toml import read_typed
 from harness.registry import load_registry
 from harness.results.published_tables import load_table
 
-ROOT = Path(__file__).resolve().parents[2]
 REGISTRY = load_registry()
 TABLES = {table.id: table for table in committed.TABLES}
 DECLARED = read_typed(Declaration, ROOT / "results" / "questions" / DECLARATION).tables

@@ -1,13 +1,13 @@
 """The published methods of examples/plugins against their formulas, in float64."""
 
 import importlib.util
-from pathlib import Path
 
 import numpy as np
+from processes import ROOT
 
 from harness.contracts.samples import rows
 
-EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "plugins"
+EXAMPLES = ROOT / "examples" / "plugins"
 
 
 def example(name):
