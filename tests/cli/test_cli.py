@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fakes import TOY, snapshot
+from fakes import snapshot
 from processes import ROOT, run
 
 from harness.cli import listing
@@ -113,20 +113,6 @@ def test_json_is_an_object_a_cell_and_nothing_else(toys, tmp_path):
     for record in records:
         names = ("method", "task", "seed", "scores", "pairs", "timings")
         assert {name: getattr(record, name) for name in names} in cells
-
-
-def test_a_plan_counts_distinct_sentences_and_writes_nothing(toys, tmp_path):
-    chosen = "-m fake.* -t toy --seeds 2 -o mine"
-    before = snapshot(tmp_path)
-    plan = json.loads(toys(f"run --dry-run {chosen} --json").out)
-    assert (plan["cells"], plan["runnable"], plan["missing"]) == (5, 5, {})
-    splits = [TOY.load(tmp_path, split) for split in TOY.splits]
-    texts = {text for pairs in splits for text in pairs.sentences}
-    assert (plan["sentences"], plan["measured"]) == (len(texts), 0)
-    assert files_but_digests(tmp_path) == before
-    toys(f"run {chosen}")
-    plan = json.loads(toys(f"run --dry-run {chosen} --json").out)
-    assert (plan["sentences"], plan["seconds"], plan["measured"]) == (0, 0, 5)
 
 
 BREAKS = """

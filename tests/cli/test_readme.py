@@ -98,10 +98,3 @@ def test_a_run_of_what_is_carried_measures_without_anything_else(
     measured = [line for line in answer.out.splitlines() if " seed 0: " in line]
     records = list((tmp_path / "runs" / "records").rglob("seed-*.json"))
     assert len(measured) == len(records) == len(methods)
-
-
-def test_a_check_without_a_run_says_so(answer_in_readme_folder):
-    assert ["harness", "check"] in LINES
-    answer = answer_in_readme_folder(["check"])
-    assert answer.status == 3
-    assert "could not run" in answer.out

@@ -12,7 +12,9 @@ from harness.core.errors import DataError, UsageError
 from harness.core.toml import read_typed
 from harness.data.catalogue import CATALOGUE_FILE, Catalogue
 from harness.registry import load_registry
+from harness.results.causes import read_causes
 from harness.results.conformance import read_reference
+from harness.results.differences import Difference
 from harness.results.gate import read_rules
 from harness.results.published_tables import load_tables
 from harness.results.searches import read_search
@@ -23,6 +25,8 @@ READERS = {
     "search": read_search,
     "gate": lambda path: read_rules(path.parent),
     "reference": read_reference,
+    "differences": lambda path: read_typed(tuple[Difference, ...], path),
+    "causes": read_causes,
 }
 WHOLE = {kind: content.get("whole") for kind, content in REFUSALS["files"].items()} | {
     "catalogue": CATALOGUE_FILE.read_text(encoding="utf-8")

@@ -3,8 +3,7 @@
 import pytest
 from committed import FOLDER
 
-from harness.core.errors import DataError, UsageError
-from harness.results.causes import read_causes
+from harness.core.errors import UsageError
 from harness.results.numbers import ACCIDENTAL_CHOICES
 
 UNSUPERVISED = "simcse.t5/simcse-bert-base-unsup"
@@ -173,20 +172,6 @@ def test_post_processing_is_never_suggested_for_a_row_that_has_none(gap):
                 assert suggestion.is_printed or is_accident, cell.id
 
 
-# The file of causes
-
-CAUSE = """
-[[cause]]
-id = "prompt"
-title = "no prompt"
-check = "look"
-change = "add it"
-source = "somewhere#1"
-rows = ["mine.*"]
-gap = [-5.0, -1.0]
-"""
-
-
 def test_a_cause_is_named_where_it_explains_most_of_what_it_may_move():
     supervised = "simcse.t5/simcse-bert-base-sup"
     mine = "sts12=75.57,sts13=81.32,sts14=78.94,sts15=85.87,sts16=81.57,sts-b=84.27"
@@ -196,18 +181,3 @@ def test_a_cause_is_named_where_it_explains_most_of_what_it_may_move():
     assert one_training.certainty == "possible"
     about = subjects(supervised, "sts12=65.57,sts13=71.32,sts14=78.94")
     assert ("one-training",) not in about
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "told"),
-    [
-        ("gap = [-5.0, -1.0]", "gap = [-1.0, -5.0]", "ascending order"),
-        ('check = "look"', 'check = "look"\ncertainty = "surely"', "wanted one of"),
-        ("[[cause]]", CAUSE + "[[cause]]", "'prompt' is there twice"),
-        ('title = "no prompt"\n', "", "missing required field `title`"),
-    ],
-)
-def test_a_damaged_file_of_causes_is_refused_with_its_place(tmp_path, old, new, told):
-    (tmp_path / "causes.toml").write_text(CAUSE.replace(old, new))
-    with pytest.raises(DataError, match=told):
-        read_causes(tmp_path / "causes.toml")

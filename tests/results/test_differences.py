@@ -1,4 +1,4 @@
-"""Differences: each word and the test that it rests on, Holm's procedure, the file."""
+"""Differences: each word and the test that it rests on, Holm's procedure."""
 
 from dataclasses import replace
 
@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from harness.core.errors import DataError
 from harness.results.differences import (
     ITEMS,
     SEEDS_ALONE,
@@ -19,13 +18,10 @@ from harness.results.differences import (
     Difference,
     Outcome,
     corrected,
-    differences_file,
     differences_of_rows,
     holm,
     measured,
-    read_differences,
     with_test,
-    write_differences,
 )
 from harness.results.index import Results, SeedScores, mean_over_tasks
 from harness.results.scorings import SIMCSE
@@ -173,14 +169,3 @@ def test_rows_are_compared_if_every_pair_of_neighbours_has_a_difference_of_its_a
     assert [each.p_holm for each in found] == [0.06, 0.06]
     for others in ({**averages, "c": 68.4}, {**averages, "d": 1.0}):
         assert differences_of_rows(others, SIMCSE, known) == []
-
-
-# The file
-
-
-def test_a_file_with_another_key_is_refused_with_its_row(tmp_path):
-    write_differences(tmp_path, {PAIR: stored(1.0, -0.5, 2.5, 0.2)})
-    file = differences_file(tmp_path)
-    file.write_text(file.read_text().replace("low", "lowest"))
-    with pytest.raises(DataError, match=r"differences\.json, row 1: unknown key"):
-        read_differences(tmp_path)

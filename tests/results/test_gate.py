@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from processes import ROOT
 
 from harness.cli.check import report_in_words
-from harness.core.errors import DataError, UsageError
+from harness.core.errors import DataError
 from harness.core.tensors import write_tensors
 from harness.data.places import Places
 from harness.encoders.transformer import TransformerConfig
@@ -53,13 +53,7 @@ from harness.results.golden_vectors import (
 from harness.results.index import Results
 from harness.results.records import SAME_PLATFORM, Cell, encode_run
 from harness.results.scorings import SIMCSE
-from harness.results.store import (
-    FAILURES_FILE,
-    Store,
-    note_failures,
-    read_failures,
-    sidecar_metadata,
-)
+from harness.results.store import Store, note_failures, sidecar_metadata
 from harness.results.verdict import prediction_half_width
 
 PLAIN, CENTRED = Cell("fake.mean", "toy"), Cell("fake.mean+centre@target", "toy")
@@ -256,18 +250,6 @@ def test_a_record_of_another_plug_in_is_no_answer(runs):
         assert check_of_cell(report).state is state
 
 
-def test_no_run_is_no_pass_and_no_move(committed, runs, tmp_path):
-    nowhere = tmp_path / "nowhere"
-    report = report_of(nowhere)
-    states = {check.state for check in (*report.cells, *report.encoders)}
-    assert (states, report.exit_status) == ({COULD_NOT_RUN}, 3)
-    report = report_of(runs, [PLAIN], committed=nowhere)
-    assert (check_of_cell(report).state, report.exit_status) == (NO_BASELINE, 3)
-    text = report_in_words(report, runs, nowhere)
-    assert "harness run --gate --update makes it" in text
-    assert "moved" not in text
-
-
 # Golden vectors
 
 
@@ -384,12 +366,6 @@ def test_a_cell_that_failed_is_not_judged_by_an_older_record(committed, tmp_path
     assert [check.state for check in report.encoders] == [COULD_NOT_RUN]
     measure(tmp_path, "runs")
     assert report_of(tmp_path / "runs").exit_status == 0
-
-
-def test_a_damaged_note_of_what_did_not_run_is_refused_by_name(runs):
-    (runs / FAILURES_FILE).write_text('{"name": ')
-    with pytest.raises(DataError, match=r"not-run\.json: wanted JSON"):
-        read_failures(runs)
 
 
 # One record against the committed ones
@@ -538,11 +514,3 @@ def test_the_committed_quick_set_can_be_run():
     assert {p.address for p in planned} == set(read_rules(ROOT / "results").quick_cells)
     assert len({p.method.encoder.name for p in planned}) > 1
     assert any(p.method.post for p in planned)
-
-
-def test_an_unknown_task_in_a_set_is_wrong_usage(tmp_path):
-    (tmp_path / "gate.toml").write_text(
-        'quick = [{ method = "fake.mean", task = "tay" }]'
-    )
-    with pytest.raises(UsageError, match="did you mean toy"):
-        quick_set(registry(FakeConfig()), tmp_path)

@@ -1,11 +1,9 @@
-"""The page of speed: what is measured, what is not, and what is refused."""
+"""The page of speed: what is measured, and what is not."""
 
 import pytest
-from refusals import refused
 
-from harness.core.errors import DataError
 from harness.core.files import write_json
-from harness.report.speed import read_benchmarks, result_file, speed_page
+from harness.report.speed import result_file, speed_page
 from harness.results.folder import ResultsFolder
 from harness.results.index import NOT_MEASURED
 
@@ -25,20 +23,6 @@ RESULT = {
 }
 
 
-@pytest.fixture
-def speed(tmp_path):
-    (tmp_path / "questions").mkdir()
-    (tmp_path / "records" / "speed").mkdir(parents=True)
-    path = tmp_path / "questions" / "speed.toml"
-    path.write_text(SPEED)
-    return path
-
-
-@pytest.fixture
-def result(speed):
-    return result_file(speed, "fast")
-
-
 def cells(page, what):
     [line] = [line for line in page.splitlines() if line.startswith(f"| {what} ")]
     return [cell.strip() for cell in line.strip("|").split("|")]
@@ -49,17 +33,13 @@ def cells(page, what):
     [(1.3, ""), (1.6, " (missed)"), (1.45, " (not in every round)")],
 )
 def test_a_ratio_has_its_median_and_range_and_another_says_that_it_has_none(
-    wanted, remark, speed, result
+    wanted, remark, tmp_path
 ):
-    write_json(result, RESULT | {"wanted": wanted})
-    page = speed_page(ResultsFolder(speed.parents[1]))
+    rows = tmp_path / "questions" / "speed.toml"
+    rows.parent.mkdir()
+    rows.write_text(SPEED)
+    write_json(result_file(rows, "fast"), RESULT | {"wanted": wanted})
+    page = speed_page(ResultsFolder(tmp_path))
     measured = [f"1.50{remark}", "1.40–1.90", "5", "0.5.0, 01234567"]
     assert cells(page, "The fast way")[3:] == [f"1.3 (here {wanted})", *measured]
     assert cells(page, "On a GPU")[3:] == ["1.3", NOT_MEASURED, "", "", ""]
-
-
-@pytest.mark.parametrize("content", ["", "{}", '{"ratios": [1, 2]}', "[1]"])
-def test_a_damaged_result_is_refused(content, speed, result):
-    result.write_text(content)
-    with refused(DataError, r"fast\.json: "):
-        read_benchmarks(speed)
