@@ -96,17 +96,6 @@ def test_each_term_of_the_glossary_is_used_and_no_other_word_for_it():
     assert not [word for word in synonyms if re.search(rf"\b{word}s?\b", text)]
 
 
-def test_ten_things_are_where_the_architecture_says():
-    table = ARCHITECTURE.split("## Where things are")[1].split("\n## ")[0]
-    rows = [
-        row
-        for row in table.split("\n")
-        if row.startswith("| the ") or row.startswith("| a ")
-    ]
-    assert len(rows) == 10
-    assert all(inner for row in rows for _, inner in named(row))
-
-
 @pytest.mark.parametrize("path", [*PAGES, "CHANGELOG.md"])
 def test_links_lead_somewhere(path):
     assert not broken_links(ROOT / path)

@@ -1,6 +1,5 @@
-"""The grammar of ids, what is offered for a wrong word, and how files become plug-ins."""
+"""The grammar of ids, and what several patterns select."""
 
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,9 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import baselines
-from harness.core.errors import HarnessError, UsageError
-from harness.registry import TARGETS, collected, load_registry
+from harness.core.errors import UsageError
+from harness.registry import TARGETS, load_registry
 from harness.results.records import Cell
 from harness.results.store import Store
 
@@ -42,9 +40,6 @@ CALIBRATED = st.tuples(
 IDS = PLAIN | CALIBRATED
 
 
-# --- ids -----------------------------------------------------------------------------------------
-
-
 @given(IDS)
 def test_any_composition_reads_back_as_it_is_written(text):
     method = FOUND.parse(text)
@@ -59,18 +54,12 @@ def test_registered_methods_have_their_own_identity_and_their_own_file_whatever_
     assert len(paths) == len(methods)
 
 
-# --- selections ----------------------------------------------------------------------------------
-
-
 def test_what_several_patterns_select_is_selected_once_in_their_order():
     composed = "minilm.last2+whitening:7+sn@target"
     patterns = [composed, "minilm.mean", "minilm.mean*"]
     ids = [method.id for method in FOUND.select_methods(patterns)]
     globbed = [name for name in FOUND.methods if name.startswith("minilm.mean")]
     assert ids == [composed, *dict.fromkeys(["minilm.mean", *globbed])]
-
-
-# --- encoders given by hand ----------------------------------------------------------------------
 
 
 def test_an_encoder_given_by_hand_is_known_to_the_new_registry_alone():
@@ -81,23 +70,3 @@ def test_an_encoder_given_by_hand_is_known_to_the_new_registry_alone():
     assert grown.encoders["minilm"] == minilm  # a registered name keeps its meaning
     with pytest.raises(UsageError, match="unknown encoder 'mine'"):
         FOUND.parse("mine.cls")
-
-
-# --- files ---------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("kind", "text"),
-    [
-        ("encoder 'minilm'", "from baselines.minilm import ENCODERS"),
-        ("method 'minilm.cls'", "from baselines.minilm import METHODS"),
-        ("post-processor 'sn'", "from baselines.sn import POSTS"),
-    ],
-)
-def test_two_files_may_not_register_one_name(kind, text, tmp_path, monkeypatch):
-    (tmp_path / "new_duplicate.py").write_text(f'"""A file."""\n{text}\n')
-    monkeypatch.setattr(baselines, "__path__", [*baselines.__path__, str(tmp_path)])
-    with pytest.raises(HarnessError, match=kind) as refusal:
-        collected.__wrapped__()  # past its memory
-    del sys.modules["baselines.new_duplicate"]
-    assert "\n" not in str(refusal.value)

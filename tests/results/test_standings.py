@@ -1,6 +1,7 @@
 """The standing of published numbers, and whose numbers a reader has."""
 
 import json
+from itertools import cycle
 
 import pytest
 from committed import FOLDER
@@ -128,19 +129,15 @@ def test_figures_of_no_row_have_no_owner():
     ]
 
 
-@pytest.mark.parametrize("moved", [0.1, 0.2, 0.3])
-def test_rows_that_are_moved_have_no_false_owner(moved):
-    for number in {number.row.id: number for number in NUMBERS.values()}.values():
-        table, row = number.table, number.row
-        columns = [column for column in table.columns if column.id in row.values][:4]
-        scores = [table.number(row, column).points for column in columns]
-        if len(columns) < 4 or None in scores:
-            continue
+def test_rows_that_are_moved_have_no_false_owner():
+    every_third = published_rows(NUMBERS.values())[::3]
+    for moved, row in zip(cycle((0.1, 0.2, 0.3)), every_third, strict=False):
+        first_four = [*row.numbers.values()][:4]
         mine = ",".join(
-            f"{column.id}={points + moved * (-1) ** place:.2f}"
-            for place, (column, points) in enumerate(zip(columns, scores, strict=True))
+            f"{number.column.id}={number.points + moved * (-1) ** place:.2f}"
+            for place, number in enumerate(first_four)
         )
-        assert owners(mine)[0] == []
+        assert len(first_four) < 4 or owners(mine)[0] == []
 
 
 @pytest.mark.parametrize(

@@ -227,7 +227,7 @@ def gaussian(x, mean, scale):
 
 @pytest.mark.parametrize("post", [IRESNET, FVAE])
 def test_a_fit_lowers_the_loss(post):
-    losses = post.fit(rows(6400, 8), rng()).losses
+    losses = post.fit(rows(1600, 8), rng()).losses
     assert np.mean(losses[-10:]) < np.mean(losses[:10]) - 0.01
 
 
