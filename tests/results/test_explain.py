@@ -1,10 +1,12 @@
 """Explanations: the effects of choices, and the nearest rows that were measured."""
 
+from collections import defaultdict
+
 import pytest
 from committed import FOLDER, TABLES
 from fakes import made_record, results_of
 
-from harness.report.explanation import command_options, render_explanation
+from harness.report.explanation import render_explanation
 from harness.results.explain import explain
 from harness.results.published_tables import published_number
 
@@ -43,6 +45,15 @@ MEASURED = {
         ("minilm.first-last+whitening@nli", "sts-b", 69.6),
         ("minilm.pooler+whitening@nli", "sts-b.senteval", 75.0),
     ],
+    "a similarity function is a choice of one record": [
+        ("minilm.first-last+whitening@nli", "sts-b.senteval", 70.0),
+        (
+            "minilm.first-last+whitening@nli",
+            "sts-b.senteval",
+            66.1,
+            "euclidean_spearman",
+        ),
+    ],
     "on the encoder itself: the effect is that on it": [
         ("bert-base:64.first-last+whitening@nli", "sts-b.senteval", 68.0),
         (f"bert-base:64.{SNLI}", "sts-b.senteval", 70.0),
@@ -54,14 +65,13 @@ MEASURED = {
 
 def explanation(*scores):
     """The explanation of the cell where these (method, task, score) are all that was measured."""
-    records = [
-        made_record(
-            method, task, {"".join(metric) or "spearman": {"all": score, "groups": {}}}
-        )
-        for method, task, score, *metric in scores
-    ]
-    cell = published_number(CELL, TABLES)
-    return explain(cell, results_of(*records), REGISTRY, {}, FOLDER.traps)
+    cells = defaultdict(dict)
+    for method, task, score, *metric in scores:
+        of_metric = {"all": score, "groups": {}}
+        cells[method, task]["".join(metric) or "spearman"] = of_metric
+    results = results_of(*(made_record(*cell, cells[cell]) for cell in cells))
+    number = published_number(CELL, TABLES)
+    return explain(number, results, REGISTRY, {}, FOLDER.traps)
 
 
 def test_explanations_are_golden(approved):
@@ -91,17 +101,3 @@ def test_a_trap_is_named_at_the_rows_that_it_is_known_at():
         cell = published_number(place, TABLES)
         explained = explain(cell, results_of(), REGISTRY, {}, FOLDER.traps)
         assert title in render_explanation(explained, REGISTRY, FOLDER.traps)
-
-
-def test_a_similarity_function_is_a_choice_of_one_record():
-    scores = {"all": 70.0, "groups": {}}, {"all": 66.1, "mean": 66.1, "wmean": 66.1}
-    by_similarity = dict(zip(("spearman", "euclidean_spearman"), scores, strict=True))
-    record = made_record(
-        "minilm.first-last+whitening@nli", "sts-b.senteval", by_similarity
-    )
-    cell = published_number(CELL, TABLES)
-    explained = explain(cell, results_of(record), REGISTRY, {}, FOLDER.traps)
-    [effect] = explained.effects
-    assert dict(effect.changes) == {"scored_by": "euclidean"}
-    assert effect.effect == pytest.approx(-3.9)
-    assert command_options(effect, REGISTRY) == "score euclidean_spearman all"
