@@ -34,7 +34,6 @@ from harness.results.folder import ResultsFolder
 from harness.results.gate import (
     GOLDEN_ACROSS_PLATFORMS,
     GOLDEN_SAME_PLATFORM,
-    Check,
     Gate,
     Override,
     Rules,
@@ -156,8 +155,13 @@ def shifted(points, cell=PLAIN, **change):
     return lambda runs: change_record(runs, cell, scores=scores, **change)
 
 
-def other_digest(name):
-    return lambda digests: {**digests, name: "another"}
+def other_input(name, cell=PLAIN):
+    """Another digest of an input."""
+
+    def digests(of):
+        return {**of, name: "another"}
+
+    return lambda runs: change_record(runs, cell, digests=digests)
 
 
 def golden(results="runs", **change):
@@ -195,52 +199,64 @@ def other_code(runs):
 def other_tokenizer(runs):
     """One that only splits other sentences differently, say."""
     for cell in CELLS:
-        change_record(runs, cell, digests=other_digest("encoding"))
+        other_input("encoding", cell)(runs)
 
 
 def no_record(runs):
     Store(runs).path(PLAIN).unlink()
 
 
-NOT_FINITE = np.full((32, 4), np.nan, np.float32)
+NOT_FINITE = golden(vectors=np.full((32, 4), np.nan, np.float32))
 
-
-@pytest.mark.parametrize(
-    ("changes", "cell", "why", "encoder", "status"),
-    [
-        ([], AGREES, "0.0000 points", AGREES, 0),
-        # What moved alone, and what moved with the golden vectors.
-        ([shifted(-0.002)], SCORER, "0.0020 points", AGREES, 1),
-        ([golden(vectors=NOT_FINITE), shifted(1)], ENCODER, "1.0000 points", ENCODER, 1),
-        ([golden(key="another"), other_tokenizer], AGREES, "", ENCODER, 1),
-        ([golden_missing("runs", "results"), shifted(1)], UNKNOWN, "1.0000", None, 1),
-        # No baseline.
-        ([golden("results", sentences="others")], AGREES, "", NO_BASELINE, 3),
-        ([golden_missing("results")], AGREES, "", NO_BASELINE, 3),
-        # An earlier run.
-        ([golden(code="other")], AGREES, "", NOT_AGAIN, 3),
-        ([golden(key="other")], AGREES, "", NOT_AGAIN, 3),
-        ([golden(code="")], AGREES, "", AGREES, 0),
-        ([other_code], NOT_AGAIN, "by other code; harness run --gate", AGREES, 3),
-        ([no_record], COULD_NOT_RUN, "holds no record", AGREES, 3),
-        ([no_record, shifted(1, CENTRED)], COULD_NOT_RUN, "no record", AGREES, 1),
-        ([override, shifted(0.4), shifted(0.4, CENTRED)], AGREES, "0.5 (it trains)", AGREES, 1),
+CHANGES = {
+    "Nothing": [],
+    "A score": [shifted(-0.002)],
+    "The encoder": [NOT_FINITE],
+    "The encoder and a score": [NOT_FINITE, shifted(1)],
+    "A score, and nothing is known of the encoder": [
+        golden_missing("runs", "results"),
+        shifted(1),
     ],
-)  # fmt: skip
-def test_what_a_check_says(runs, changes, cell, why, encoder, status):
-    for change in changes:
-        change(runs)
-    report = report_of(runs)
-    check = check_of_cell(report)
-    states = [checked.state for checked in report.encoders]
-    assert (check.state, states) == (cell, [encoder] if encoder else [])
-    assert why in check.why
-    assert report.exit_status == status
-    text = report_in_words(report, runs, runs.with_name("results"))
-    is_shown = cell is not AGREES or "(it trains" in check.why
-    assert (f"{cell}: {PLAIN}: " in text) == is_shown
-    if not changes:
-        assert text.endswith("agrees: 1 encoder, 5 cells")
+    "A score, and the vectors of the encoder are of an earlier run": [
+        golden(code="other"),
+        shifted(1),
+    ],
+    "The tokenizer, which splits other sentences": [
+        golden(key="another"),
+        other_tokenizer,
+    ],
+    "The weights, and the encoder": [NOT_FINITE, other_input("weights")],
+    "The weights, and not the encoder": [other_input("weights")],
+    "The data, the encoder and a score": [NOT_FINITE, other_input("data"), shifted(1)],
+    "The fit corpus, and the encoder": [NOT_FINITE, other_input("fit", CENTRED)],
+    "The committed vectors are of other sentences": [
+        golden("results", sentences="others")
+    ],
+    "There are no committed vectors": [golden_missing("results")],
+    "The vectors are of other weights than the records": [golden(key="other")],
+    "The vectors do not say by which code they were made": [golden(code="")],
+    "A record is of other code": [other_code],
+    "A record is gone": [no_record],
+    "A record is gone, and a score moved": [no_record, shifted(1, CENTRED)],
+    "Two scores, one of which has a tolerance of its own": [
+        override,
+        shifted(0.4),
+        shifted(0.4, CENTRED),
+    ],
+}
+
+
+def test_what_a_check_says_of_what_moved_is_golden(promoted, tmp_path, approved):
+    page = ""
+    for number, (what, changes) in enumerate(CHANGES.items()):
+        folder = shutil.copytree(promoted, tmp_path / str(number))
+        runs, committed = folder / "runs", folder / "results"
+        for change in changes:
+            change(runs)
+        report = report_of(runs)
+        text = report_in_words(report, runs, committed).replace(f"{folder}/", "")
+        page += f"# {what}\n\n{text}\n[{report.exit_status}]\n\n"
+    assert page == approved("golden/checks.txt")
 
 
 def test_a_record_of_another_plug_in_is_no_answer(runs):
@@ -409,31 +425,6 @@ def test_the_tolerance_itself_is_within(system, own, tolerance, sign):
         check = check_of(made, seeds(70.0), *overrides)
         assert (check.moved, check.tolerance) == (moved, tolerance)
         assert check.notable == bool(own)
-
-
-@pytest.mark.parametrize(
-    ("other", "points", "of_encoder", "state"),
-    [
-        ("", 1, AGREES, SCORER),
-        ("", 1, ENCODER, ENCODER),
-        ("", 1, NOT_AGAIN, UNKNOWN),
-        ("", 0, ENCODER, AGREES),
-        ("weights", 0, ENCODER, ENCODER),
-        ("weights", 0, AGREES, INPUT),
-        ("data", 1, ENCODER, INPUT),
-        ("fit", 0, ENCODER, INPUT),
-    ],
-)
-def test_a_cell_moved_by_its_input_its_encoder_or_its_scorer(
-    other, points, of_encoder, state
-):
-    digests = {**DIGESTS, other: "another"} if other else DIGESTS
-    made = record(70.0 + points, digests=digests)
-    encoder = Check(name="m", state=of_encoder, why="")
-    results = Results({("m", "t"): seeds(70.0)})
-    check = check_record(made, results, Rules(), encoder)
-    assert check.state is state
-    assert check.why.startswith(f"other {other}; 70" if other else f"{points}.0000 ")
 
 
 FINITE = st.floats(20, 90).map(lambda x: round(x, 3))
