@@ -35,7 +35,8 @@ test: $(TESTED)  ## the tests that a change needs; skipped ones are named
 	$(ONE_THREAD) $(PYTEST) -m 'not slow' $(ARGS)
 
 # Where approved texts are, which tests compare with what the code makes.
-APPROVED := tests/cli/help.txt tests/core/defaults.txt tests/public_api.txt 'tests/*/golden/*' docs/notebooks
+APPROVED := tests/cli/help.txt tests/core/defaults.txt tests/public_api.txt 'tests/*/golden/*' 'tests/cli/screens/*' \
+	docs/notebooks
 
 snapshots: $(TESTED)  ## write the approved texts anew, and show what differs (ARGS=tests/report for some of them)
 	$(ONE_THREAD) $(PYTEST) --snapshot-update $(ARGS)

@@ -1,7 +1,8 @@
 """What a run says: its scores beside published numbers, what moved, what did not run."""
 
+from pathlib import Path
+
 import numpy as np
-import pytest
 from committed import TABLES
 from fakes import made_record
 
@@ -22,96 +23,56 @@ from harness.results.records import Cell
 from harness.results.store import Store
 
 REGISTRY = load_registry()
-CELLS = {cell.id: cell for table in TABLES for cell in table.numbers if cell.method}
-STS = CELLS["mteb.1-12-75/minilm/sts-b"]
+FEW_TABLES = [table for table in TABLES if table.id in ("mteb.1-12-75", "simcse.b2")]
+STS = ("minilm.mean", "sts-b")
+SBERT = [
+    ("sbert-nli-base.mean", f"{task}.senteval")
+    for task in ("sts12", "sts13", "sts14", "sts15", "sts16", "sts-b", "sick-r")
+]
 
 
-def measured(method, task, score, **facts):
+def measured(cell, score=50.0, **facts):
     """A record of a cell with this score, of the method as it is registered."""
     scores = {"spearman": {"all": score, "wmean": 40.0}, "pearson": {"all": score - 1}}
-    identity = REGISTRY.parse(method).identity
-    return made_record(method, task, scores, identity=identity, facts=facts)
+    identity = REGISTRY.parse(cell[0]).identity
+    return made_record(*cell, scores, identity=identity, facts=facts)
 
 
-def shown(*records):
-    """The published numbers of records, and the lines of the table."""
-    numbers = numbers_beside(records, TABLES, REGISTRY)
-    return numbers, score_table(by_cell(records), numbers).splitlines()
+RUNS = {
+    "A number is reproduced": [measured(STS, 82.03247)],
+    "It is close": [measured(STS, 82.33)],
+    "It differs": [measured(STS, 85.03)],
+    "All tasks of an average": [*map(measured, SBERT)],
+    "All but one": [*map(measured, SBERT[1:])],
+    "Few words are known": [
+        measured(("glove-mini.mean", "mini-sts"), 10.41, coverage=LOW_COVERAGE - 0.001),
+        measured(("glove-mini.mean", "mini-sick"), 10.41, coverage=LOW_COVERAGE),
+        measured(STS, 10.41, coverage=0.24),
+    ],
+    "A score is undefined": [
+        made_record("a.mean", "t", {"auc": None}, facts={"undefined": "equal"})
+    ],
+}
 
 
-# Scores beside published numbers
-
-
-@pytest.mark.parametrize(
-    ("off", "verdict"), [(0, "exact"), (0.3, "close"), (-0.3, "close"), (3, "differs")]
-)
-def test_a_score_stands_beside_its_published_number_and_verdict(off, verdict, tmp_path):
-    numbers, table = shown(measured(STS.method, STS.task, STS.points + off))
-    assert table[2] == f"{STS.method}:"
-    measured_score = f"{STS.points + off:.4f}"
-    published = [STS.task, "spearman", "all", measured_score, STS.shown]
-    assert [*published, verdict, "mteb.1-12-75"] in [row.split() for row in table]
-    assert verdict in count_in_words(numbers, 1)
-    lines = lines_of_differing_numbers(numbers, tmp_path)
-    explained = f"  differs: {STS.id}: +{off}.00 points; why: harness explain {STS.id}"
-    assert any(line.startswith(explained) for line in lines) == (verdict == "differs")
-
-
-@pytest.mark.parametrize(("other", "score"), [("pearson", 49.0), ("wmean", 40.0)])
-def test_a_number_of_another_score_is_compared_with_that_score(other, score):
-    """Spearman 82.03 says nothing of a published 82.74 that is a Pearson correlation."""
-    cell = next(
-        cell
-        for cell in CELLS.values()
-        if cell.task and other in (cell.metric, cell.aggregation)
-    )
-    numbers, _ = shown(measured(cell.method, cell.task, 50.0))
-    [number] = [number for number in numbers if number.number == cell]
-    assert number.measured == score
-
-
-def test_an_average_is_judged_once_all_of_its_tasks_are_there():
-    cell = next(
-        cell for cell in CELLS.values() if cell.average_of and cell.metric == "spearman"
-    )
-    records = [measured(cell.method, task, 50.0) for task in cell.average_of]
-    numbers, table = shown(*records)
-    assert cell in [number.number for number in numbers]
-    assert any(row.startswith(f"average of {len(cell.average_of)} ") for row in table)
-    numbers, _ = shown(*records[1:])
-    assert cell not in [number.number for number in numbers]
-
-
-def test_few_known_words_and_undefined_scores_are_told_beside_a_score():
-    share = LOW_COVERAGE - 0.001
-    low = measured("glove-mini.mean", "mini-sts", 10.41, coverage=share)
-    enough = measured("glove-mini.mean", "mini-sick", 10.41, coverage=LOW_COVERAGE)
-    published = measured(STS.method, STS.task, 10.41, coverage=0.24)
-    assert score_in_words(low) == "Spearman 10.41 (85 % of tokens known)"
-    assert score_in_words(enough) == "Spearman 10.41"
-    undefined = made_record("a.mean", "t", {"auc": None}, facts={"undefined": "equal"})
-    assert score_in_words(undefined) == "undefined (equal)"
-    _, table = shown(low, enough, published)
-    assert sum("(85 % of tokens known)" in row for row in table) == 1
-    assert any("(24 % of tokens known)" in row for row in table)
-
-
-# Moves and failures
-
-
-def test_what_did_not_run_is_counted_by_what_would_get_it():
-    many = []
+def test_what_is_said_at_the_end_of_a_run_is_golden(approved):
+    page = ""
+    for what, records in RUNS.items():
+        numbers = numbers_beside(records, FEW_TABLES, REGISTRY)
+        lines = [
+            *map(score_in_words, records),
+            score_table(by_cell(records), numbers),
+            count_in_words(numbers, len(records)),
+            *lines_of_differing_numbers(numbers, Path("results")),
+        ]
+        page += "\n".join([f"# {what}", "", *lines, "", ""])
+    failed = []
     for number in range(1, LINES_SHOWN + 4):
-        remedy = f"harness fetch {number}"
+        get = {"status": "asset missing", "remedy": f"harness fetch {number}"}
         for task in range(number):
-            cell = Cell("a.mean", f"task-{number}-{task}")
-            many.append(Outcome(cell=cell, status="asset missing", remedy=remedy))
-    _, first, *_, last = lines_of_failures(many)
-    assert first == f"  {number} asset missing: {remedy}"
-    assert last.startswith("  and 3 more: harness list assets")
-
-
-# The coverage of word vectors
+            failed.append(Outcome(cell=Cell("a.mean", f"{number}-{task}"), **get))
+    page += "\n".join(["# Many cells did not run", "", *lines_of_failures(failed), ""])
+    assert page == approved("screens/summary.txt")
 
 
 def test_a_file_that_lacks_the_words_of_a_task_is_an_error_unless_allowed(
