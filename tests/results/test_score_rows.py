@@ -1,7 +1,7 @@
 """Scores as rows: a cell and seed each, beside the number whose protocol it is measured under."""
 
 import inspect
-from dataclasses import fields, replace
+from dataclasses import asdict, fields
 
 from committed import TABLES, committed_results
 from fakes import made_record, results_of
@@ -15,71 +15,46 @@ SCORES = {
     "spearman": {"all": 82.0, "mean": 81.0, "groups": {"one": 80.0, "two": 82.5}},
     "alignment": None,
 }
+FACTS = {"encoding": [{"dtype": "float32"}] * 2}
 
 
-def record(method="minilm.mean", task="sts-b", seed=0, **change):
-    made = made_record(
+def record(method="minilm.mean", scores=SCORES, facts=FACTS):
+    return made_record(
         method,
-        task,
-        SCORES,
-        seed,
+        "sts-b",
+        scores,
         identity=REGISTRY.parse(method).identity,
         timings={"encode": 1.5, "score": 0.25},
         environment={"device": "cpu", "threads": 2, "harness": "0.3.0", "commit": None},
-        facts={"encoding": [{"dtype": "float32"}] * 2},
+        facts=facts,
     )
-    return replace(made, **change)
 
 
-def rows(*records, **options):
-    return score_rows(results_of(*records), TABLES, REGISTRY, **options)
+PEARSON = {"all": 82.7406, "mean": 81.0, "groups": {"sts-b": 82.7406}}
+LACKING = {"spearman": {"all": None, "groups": {"one": 80.0}}, "alignment": 1.0}
+WITH_PUBLISHED = record(scores=SCORES | {"pearson": PEARSON})
+RECORDS = {
+    "The parts of an id, the main score and its costs": (
+        record("minilm:64.first-last+sn+natsv:6@target"),
+        {},
+    ),
+    "Every score, of which one is undefined": (
+        record(scores=LACKING, facts=FACTS | {"undefined": "no spread"}),
+        {"every_score": True},
+    ),
+    "The main score alone": (WITH_PUBLISHED, {}),
+    "And one that has a published number": (WITH_PUBLISHED, {"published_too": True}),
+}
 
 
-def test_a_row_holds_the_parts_of_the_id_the_score_and_its_cost():
-    [row] = rows(record("minilm:64.first-last+sn+natsv:6@target"))
-    wanted = {
-        "encoder": "minilm:64",
-        "pooling": "first-last",
-        "post": "sn+natsv:6",
-        "fit_on": "target",
-        "transductive": True,
-        "seed": 0,
-        "metric": "spearman",
-        "aggregation": "all",
-        "score": 82.0,
-        "pairs": 30,
-        "encode_seconds": 1.5,
-        "fit_seconds": None,
-        "score_seconds": 0.25,
-        "device": "cpu",
-        "dtype": "float32",
-        "published": None,
-        "verdict": None,
-    }
-    assert {name: getattr(row, name) for name in wanted} == wanted
-
-
-def test_every_score_of_a_record_can_be_a_row_and_an_undefined_one_says_why():
-    lacking = {"spearman": {"all": None, "groups": {"one": 80.0}}, "alignment": 1.0}
-    made = record(scores=lacking, facts={"undefined": "no spread"})
-    found = rows(made, every_score=True)
-    assert {(r.metric, r.aggregation): (r.score, r.state) for r in found} == {
-        ("spearman", "all"): (None, "undefined: no spread"),
-        ("spearman", "one"): (80.0, "measured"),
-        ("alignment", ""): (1.0, "measured"),
-    }
-
-
-def test_a_score_with_a_published_number_can_have_a_row_beside_the_main_one():
-    scores = {
-        **SCORES,
-        "pearson": {"all": 82.7406, "mean": 81.0, "groups": {"sts-b": 82.7406}},
-    }
-    main, other = rows(record(scores=scores), published_too=True)
-    assert (main.metric, round(main.published, 2)) == ("spearman", 82.03)
-    assert (other.metric, other.aggregation, other.score) == ("pearson", "all", 82.7406)
-    assert (round(other.published, 4), other.verdict) == (82.7406, "exact")
-    assert rows(record(scores=scores)) == [main]
+def test_rows_are_golden(approved):
+    page = ""
+    for what, (made, options) in RECORDS.items():
+        page += f"# {what}\n\n"
+        for row in score_rows(results_of(made), TABLES, REGISTRY, **options):
+            known = {k: v for k, v in asdict(row).items() if v not in (None, "")}
+            page += "".join(f"{k}: {v}\n" for k, v in known.items()) + "\n"
+    assert page == approved("golden/score_rows.txt")
 
 
 def test_rows_agree_with_the_verdicts_of_the_tables():
