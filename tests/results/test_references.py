@@ -35,40 +35,28 @@ def record(score, method=MEAN, task="sts12.senteval", description=None):
 
 
 @pytest.mark.parametrize(
-    ("ours", "state", "agrees"),
+    ("changes", "records", "ours", "state", "agrees"),
     [
-        (41.5009, CellState.EXACT, True),
-        (41.504, CellState.EXACT, False),
-        (41.46, CellState.MATCH, False),
-        (40.0, CellState.DIFFERS, False),
+        ({}, [record(41.5009)], 41.5009, CellState.EXACT, True),
+        ({}, [record(41.504)], 41.504, CellState.EXACT, False),
+        ({}, [record(41.46)], 41.46, CellState.MATCH, False),
+        ({}, [record(40.0)], 40.0, CellState.DIFFERS, False),
+        ({}, [], None, CellState.NOT_RUN, None),
+        ({}, [record(41.5, description="another")], None, CellState.STALE, None),
+        ({}, [record(None)], None, NO_SCORE, None),
+        ({"task": "nowhere"}, [], None, NO_TASK, None),
+        ({"method": "nothing.mean"}, [], None, CellState.NO_METHOD, None),
     ],
 )
-def test_a_difference_has_the_verdict_of_a_deterministic_cell(ours, state, agrees):
-    [score] = compare_reference(THEIRS, results_of(record(ours)), {}, REGISTRY)
-    assert (score.ours, score.state, score.agrees) == (ours, state, agrees)
-    assert score.difference == pytest.approx(ours - 41.5, abs=1e-9)
-
-
-@pytest.mark.parametrize(
-    ("changes", "records", "state"),
-    [
-        ({}, [], CellState.NOT_RUN),
-        ({}, [record(41.5, description="another")], CellState.STALE),
-        ({}, [record(None)], NO_SCORE),
-        ({"task": "nowhere"}, [], NO_TASK),
-        ({"method": "nothing.mean"}, [], CellState.NO_METHOD),
-    ],
-)
-def test_what_was_not_measured_says_why_and_never_agrees(changes, records, state):
+def test_a_score_has_the_verdict_of_a_deterministic_cell_or_says_why_it_has_none(
+    changes, records, ours, state, agrees
+):
     reference = replace(THEIRS, cells=(replace(CELL, **changes),))
     results = results_of(*records, found=REGISTRY)
     [score] = compare_reference(reference, results, {}, REGISTRY)
-    assert (score.ours, score.state, score.agrees, score.difference) == (
-        None,
-        state,
-        None,
-        None,
-    )
+    assert (score.ours, score.state, score.agrees) == (ours, state, agrees)
+    difference = None if ours is None else pytest.approx(ours - 41.5, abs=1e-9)
+    assert score.difference == difference
 
 
 # What agrees is confirmed, and nothing else
