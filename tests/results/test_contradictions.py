@@ -1,6 +1,7 @@
 """Contradictions between files of mteb's results, in a repository with a history of two commits."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ from processes import git
 
 from harness.core.errors import UsageError
 from harness.report.contradictions import contradictions_page
-from harness.results.contradictions import Contradiction, PublicScores
+from harness.results.contradictions import PublicScores
 from harness.results.stored_scores import read_scores
 
 SEVEN = ("STS12", "STS13", "STS14", "STS15", "STS16", "STSBenchmark", "SICK-R")
@@ -19,7 +20,7 @@ def commit(repository: Path) -> None:
     git(repository, "commit", "--quiet", "--message", "results")
 
 
-def write(repository: Path, model: str, folder: str, task: str, **subsets: float):
+def write(file: Path, **subsets: float) -> None:
     """A file as mteb 1.18 writes it: the scores are those of the subsets, in points."""
     rows = [
         {
@@ -29,117 +30,75 @@ def write(repository: Path, model: str, folder: str, task: str, **subsets: float
         }
         for subset, points in subsets.items()
     ]
-    content = {"task_name": task, "mteb_version": "1.18.0", "scores": {"test": rows}}
-    path = repository / "results" / model / folder / f"{task}.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(content), encoding="utf-8")
+    content = {
+        "task_name": file.stem,
+        "mteb_version": "1.18.0",
+        "scores": {"test": rows},
+    }
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps(content), encoding="utf-8")
 
 
-def write_model(repository: Path, model: str, first: float) -> None:
+def write_model(model: Path, first: float) -> None:
+    """The scores of a model, each a point above the one before it."""
     for number, task in enumerate(SEVEN):
-        write(repository, model, "1", task, default=first + number)
+        write(model / f"1/{task}.json", default=first + number)
     twin = {"en": first + 5, "de": first - 3}
-    write(repository, model, "1", "STSBenchmarkMultilingualSTS", **twin)
+    write(model / "1/STSBenchmarkMultilingualSTS.json", **twin)
 
 
-@pytest.fixture
-def repository(tmp_path: Path) -> Path:
-    """Three models without a contradiction."""
+# The first scores of models, which are named after what is wrong with them in the end.
+OLD = {
+    "sound": 60.00,
+    "rounded-card": 60.37,
+    "card-in-points": 60.74,
+    "other-card": 61.11,
+    "other-sign": 61.48,
+    "other-scale": 61.85,
+    "changed": 62.22,
+    "swapped": 62.59,
+    "other-task": 62.96,
+}
+NEW = {"copy-of-sound": 60.00, "tiny": 70.37, "negative": 70.74, "twins": 71.11}
+WRITTEN = {
+    "rounded-card/external/STS12": 60.4,
+    "other-card/external/STS12": 61.3,
+    "other-sign/1/STS13": -62.48,
+    "other-scale/1/STS13": 0.6285,
+    "changed/1/STS13": 71.5,
+    "swapped/1/STS12": 68.59,
+    "swapped/1/SICK-R": 62.59,
+    "tiny/1/STS13": 0.7137,
+    "negative/1/STS13": -71.74,
+    "twins/1/STSBenchmark": 40.0,
+}
+# As the first versions of mteb wrote it.
+IN_POINTS = {"mteb_dataset_name": "STS12", "test": {"cos_sim": {"spearman": 60.74}}}
+
+
+def test_contradictions_are_golden(tmp_path, monkeypatch, approved):
+    for who in ("AUTHOR", "COMMITTER"):
+        monkeypatch.setenv(f"GIT_{who}_DATE", "2026-01-01T12:00:00Z")
     git(tmp_path, "init", "--quiet")
-    for number, model in enumerate(("org__a", "org__b", "org__c")):
-        write_model(tmp_path, model, 60 + 0.37 * number)
+    models = tmp_path / "results"
+    for name, first in OLD.items():
+        write_model(models / f"org__{name}", first)
     commit(tmp_path)
-    return tmp_path
-
-
-def found(repository: Path) -> dict[str, Contradiction]:
-    """The findings after one more commit, the largest of each kind."""
-    commit(repository)
-    findings = PublicScores.read(repository).findings()
-    return {finding.kind: finding for finding in reversed(findings)}
-
-
-def test_files_that_agree_have_no_finding(repository):
-    assert PublicScores.read(repository).findings() == []
-
-
-@pytest.mark.parametrize(
-    ("model", "folder", "task", "scores", "kind", "seen"),
-    [
-        (
-            "a",
-            "external",
-            "STS12",
-            {"default": 60.2},
-            "sources",
-            "copied from the model's",
-        ),
-        ("a", "1", "STS13", {"default": -61}, "sources", "the sign"),
-        ("a", "1", "STS13", {"default": 0.61}, "sources", "the scale"),
-        # Of a new model, without another source.
-        ("d", "1", "STS13", {"default": 0.61}, "scale", "near 0"),
-        ("d", "1", "STS13", {"default": -61}, "scale", "negative"),
-        ("d", "1", "STSBenchmark", {"default": 40}, "twins", ""),
-    ],
-)
-def test_a_contradiction_is_found_once_and_its_kind_is_named(
-    repository, model, folder, task, scores, kind, seen
-):
-    write_model(repository, "org__d", 70)
-    write(repository, "org__b", "external", "STS14", default=62.40)  # rounded
-    write(repository, f"org__{model}", folder, task, **scores)
-    finding = found(repository)[kind]
-    assert finding.first.cell.model == f"org__{model}"
-    assert finding.seen.startswith(seen)
-
-
-def test_a_file_that_was_changed_is_compared_with_what_it_was(repository):
-    write(repository, "org__a", "1", "STS13", default=71.5)
-    finding = found(repository)["sources"]
-    assert (finding.first.until, finding.second.until) == ("", finding.first.since)
-    assert "git show HEAD:" in finding.first.command
-    assert f"git show {finding.first.since[:9]}^:" in finding.second.command
-
-
-def test_files_in_points_are_files_in_fractions(repository):
-    path = repository / "results/org__a/external/STS12.json"
-    path.parent.mkdir()
-    old_form = {"mteb_dataset_name": "STS12", "test": {"cos_sim": {"spearman": 60.0}}}
-    path.write_text(json.dumps(old_form), encoding="utf-8")
-    assert found(repository) == {}
-
-
-def test_swapped_tasks_are_named(repository):
-    write(repository, "org__a", "1", "STS12", default=66)
-    write(repository, "org__a", "1", "SICK-R", default=60)
-    commit(repository)
-    seen = {finding.seen for finding in PublicScores.read(repository).findings()}
-    assert seen == {"the other is its SICK-R test", "the other is its STS12 test"}
-
-
-def test_models_with_the_same_figures_are_found(repository):
-    write_model(repository, "org__d", 60)
-    finding = found(repository)["models"]
-    assert {finding.first.cell.model, finding.second.cell.model} == {"org__a", "org__d"}
-    assert finding.seen == "9 of 9 figures are the same"
-
-
-def test_a_file_of_another_task_is_found(repository):
-    path = repository / "results/org__a/1/STS12.json"
-    text = path.read_text(encoding="utf-8").replace('"STS12"', '"STS13"')
-    path.write_text(text, encoding="utf-8")
-    assert found(repository)["task"].seen == "the file says that it is of STS13"
-
-
-def test_the_page_has_each_finding_with_its_commands(repository):
-    write(repository, "org__a", "external", "STS12", default=60.2)
-    commit(repository)
-    store = PublicScores.read(repository)
+    assert PublicScores.read(tmp_path).findings() == []
+    for name, first in NEW.items():
+        write_model(models / f"org__{name}", first)
+    for name, points in WRITTEN.items():
+        write(models / f"org__{name}.json", default=points)
+    card = models / "org__card-in-points/external/STS12.json"
+    card.parent.mkdir()
+    card.write_text(json.dumps(IN_POINTS), encoding="utf-8")
+    other = models / "org__other-task/1/STS12.json"
+    other.write_text(other.read_text().replace('"STS12"', '"STS13"'))
+    commit(tmp_path)
+    store = PublicScores.read(tmp_path)
     page = contradictions_page(store, store.findings())
-    assert f"at {store.commit[:9]}\n({store.date})" in page
-    assert "### org/a, STS12 test: 60.20, and 60.00 (+0.20)" in page
-    for folder in ("1", "external"):
-        assert f"`git show HEAD:results/org__a/{folder}/STS12.json`" in page
+    page = re.sub(r"\b[0-9a-f]{9}\b", "123456789", page)  # of authors and machines
+    assert page == approved("golden/contradictions.md")
 
 
 def test_other_folders_are_refused(tmp_path):
