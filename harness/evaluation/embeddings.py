@@ -1,6 +1,6 @@
 """An encoder with its cache, and the matrix of pooled sentences that cells share.
 
-`CachedEncoder.ensure` encodes the sentences that the cache does not have, in portions
+`CachedEncoder.encode` encodes the sentences that the cache does not have, in portions
 whose sizes follow from lengths and layers. `CachedEncoder.pooled` reads cached sentences
 under one pooling.
 """
@@ -21,7 +21,6 @@ from harness.core.arrays import Float, Int, read_only
 from harness.core.errors import DataError, ScoreError
 from harness.core.interfaces import Encoder, EncoderConfig, Encoding, Identity, Pooling
 from harness.core.provenance import code_of, with_code
-from harness.core.types import Progress
 from harness.data.places import Places
 from harness.encoders.config import are_of_one_text
 from harness.encoders.encodings import EncoderCache
@@ -179,18 +178,18 @@ class CachedEncoder:
                     )
         return probe
 
-    def ensure(self, texts: Sequence[str], progress: Progress) -> None:
+    def encode(self, texts: Sequence[str]) -> Iterator[int]:
         """Encode and store the distinct texts that are not cached yet, a portion at a time.
 
         Texts of similar length are encoded together, since each text of a batch costs as
-        much as the longest.
+        much as the longest. Yields the size of each portion when it is stored.
         """
         for portion in self.portions(sorted(self.cache.missing(texts), key=len)):
             start = perf_counter()
             encoding = encoded(self.loaded, portion)
             seconds = perf_counter() - start
             self.cache.add(portion, encoding, seconds, self.loaded.facts)
-            progress.step(len(portion))
+            yield len(portion)
 
     def portions(self, texts: Iterable[str]) -> Iterator[list[str]]:
         """The texts in their order, in portions that take about two seconds, SHARD texts at most.
@@ -221,7 +220,14 @@ class CachedEncoder:
             yield portion
 
     def pooled(self, pooling: Pooling, texts: Sequence[str]) -> PooledEmbeddings:
-        """Cached texts under a pooling. Only the layers that the pooling needs are read."""
+        """Texts under a pooling, of which those that are missing are encoded first.
+
+        Only the layers that the pooling needs are read.
+        """
+        if self.cache.missing(texts):  # another process may have encoded them
+            self.cache = EncoderCache.open(self.folder, self.identity.key)
+            for _ in self.encode(texts):
+                pass
         encoding = self.cache.read(texts, pooling.hidden_states(self.cache.depth))
         row = {text: number for number, text in enumerate(texts)}
         return PooledEmbeddings(row, pooled_rows(pooling, encoding))

@@ -1,18 +1,18 @@
 """The vectors that post-processors are fitted on, of sentences that are encoded for the fit alone.
 
-A pass (`FitCorpusPass`) encodes a sample of a corpus (`FitCorpusSample`) once, for all
-poolings and post-processors that are fitted on it. It stores moments or rows: a file for
-each pooling. The sample is divided into blocks. A block is encoded by one process, and
-again from its beginning after a kill. The files of all blocks are merged in their order,
-so any number of workers gives the same bits. Each file is complete or absent. Rows are
-read through a memory map, which several processes share.
+A pass encodes a sample of a corpus (`FitCorpusSample`) once, for all poolings and
+post-processors that are fitted on it. It stores moments or rows: a file for each pooling.
+The sample is divided into blocks. A block is encoded by one process, and again from its
+beginning after a kill. The files of all blocks are merged in their order, so any number
+of workers gives the same bits. Each file is complete or absent. Rows are read through a
+memory map, which several processes share.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import compress, islice
 from pathlib import Path
 from time import perf_counter
@@ -178,41 +178,7 @@ class FitCorpusSample:
         words.append(_pooling_name(method.pooling))
         return cache / kind / key / f"{'.'.join(words)}.safetensors"
 
-
-def _pooling_name(pooling: Pooling) -> str:
-    """The words for a pooling in the name of a file.
-
-    For a pooling of a plug-in they end with a digest of its settings and code.
-    """
-    if pooling in POOLINGS or type(pooling) is Native:
-        return pooling.name
-    code = list(code_of(pooling).values())
-    return f"{pooling.name}.{identity_digest((pooling, code))[:DIGEST_DIGITS]}"
-
-
-# One pass
-
-
-@dataclass(eq=False)
-class FitCorpusPass:
-    """A pass of an encoder over a sample, for all methods that are fitted on it.
-
-    It is sent to the processes that encode its blocks.
-
-    Attributes:
-        sample: Which sentences it reads.
-        methods: The methods, each by the file that it is fitted from.
-    """
-
-    sample: FitCorpusSample
-    methods: dict[Path, Method] = field(default_factory=dict)
-
-    @property
-    def missing(self) -> dict[Path, Method]:
-        """The methods whose files do not exist yet."""
-        return {
-            file: method for file, method in self.methods.items() if not file.exists()
-        }
+    # A pass of an encoder
 
     def vectors(
         self, method: Method, encoder: CachedEncoder, progress: Progress
@@ -222,56 +188,60 @@ class FitCorpusPass:
         The pass is made where their file is missing or damaged. Raises DataError for an
         empty corpus.
         """
-        corpus = self.sample.fit_corpus.name
-        file = self.sample.file(encoder.folder, encoder.identity.key, method)
+        file = self.file(encoder.folder, encoder.identity.key, method)
         stored = read_vectors(file)
         if stored is None:
             file.unlink(missing_ok=True)
             # This raises if the encoder lacks what the pooling reads.
             pooled_rows(method.pooling, encoder.probe)
-            progress.phase(f"fitting on {corpus}", self.sample.size)
+            progress.phase(f"fitting on {self.fit_corpus.name}", self.size)
             try:
-                for block in self.sample.blocks:
-                    self.encode(block, encoder)
+                for block in self.blocks:
+                    self.encode(block, {file: method}, encoder)
                     progress.step(len(block))
             except DataError:  # the other blocks may be of other sentences, too
-                for block in self.sample.blocks:
+                for block in self.blocks:
                     _block_file(file, block).unlink(missing_ok=True)
                 raise
-            self.merge()
+            self.merge([file])
             stored = read_vectors(file)
         if stored is None:
             raise DataError(
-                f"{corpus}: wanted sentences to fit on, found none; get it again"
+                f"{self.fit_corpus.name}: wanted sentences to fit on, found none; get it again"
             )
         return stored
 
-    def encode(self, block: range, encoder: CachedEncoder) -> None:
+    def encode(
+        self, block: range, methods: Mapping[Path, Method], encoder: CachedEncoder
+    ) -> None:
         """Encode a block once, and store its vectors for each method that lacks them.
 
-        `block` has the positions of its sentences in the sample. A method whose pooling
-        reads what the encoder does not have is left out: its cells fail with the error.
+        Args:
+            block: The positions of its sentences in the sample.
+            methods: The methods, each by the file that it is fitted from. One whose
+                pooling reads what the encoder does not have is left out: its cells fail
+                with the error.
+            encoder: The encoder.
         """
-        sample = self.sample
         vectors_by_file: dict[Path, list[Vectors]] = {}
-        for file, method in self.missing.items():
+        for file, method in methods.items():
             is_stored = read_vectors(_block_file(file, block)) is not None
             if not is_stored and _can_pool(encoder, method.pooling):
                 vectors_by_file[file] = []
         if not vectors_by_file:
             return
         start = perf_counter()
-        texts = sample.sentences(block)
+        texts = self.sentences(block)
         model: Any = encoder.loaded
         batches: Iterable[Sequence[str]] = encoder.portions(texts)
-        if sample.dropout_seed is not None:
+        if self.dropout_seed is not None:
             size = dropout_batch(model, encoder.probe)
             batches = iter(lambda: list(islice(texts, size)), [])
-            model = with_dropout(model, sample.dropout_seed)
+            model = with_dropout(model, self.dropout_seed)
         for batch in batches:
             encoding = encoded(model, batch)
             for file, earlier_vectors in vectors_by_file.items():
-                method = self.methods[file]
+                method = methods[file]
                 vectors: Vectors = pooled_rows(method.pooling, encoding)
                 if needs_moments_alone(method):
                     vectors = Moments.of(vectors)
@@ -283,14 +253,14 @@ class FitCorpusPass:
             if all_vectors:
                 write_vectors(_block_file(file, block), joined(all_vectors), seconds)
 
-    def merge(self) -> None:
-        """Make each missing file of the files of its blocks, in their order, and remove these.
+    def merge(self, files: Iterable[Path]) -> None:
+        """Make each file of the files of its blocks, in their order, and remove these.
 
         A file stays missing if one of its blocks does: it was not encoded, or another
         process has merged and removed it.
         """
-        for file in self.missing:
-            parts = [_block_file(file, block) for block in self.sample.blocks]
+        for file in files:
+            parts = [_block_file(file, block) for block in self.blocks]
             stored = [read_vectors(part) for part in parts]
             whole = [vectors for vectors in stored if vectors is not None]
             if not parts or len(whole) < len(parts):
@@ -299,6 +269,17 @@ class FitCorpusPass:
             write_vectors(file, joined([vectors for vectors, _ in whole]), seconds)
             for part in parts:
                 part.unlink(missing_ok=True)
+
+
+def _pooling_name(pooling: Pooling) -> str:
+    """The words for a pooling in the name of a file.
+
+    For a pooling of a plug-in they end with a digest of its settings and code.
+    """
+    if pooling in POOLINGS or type(pooling) is Native:
+        return pooling.name
+    code = list(code_of(pooling).values())
+    return f"{pooling.name}.{identity_digest((pooling, code))[:DIGEST_DIGITS]}"
 
 
 def _can_pool(encoder: CachedEncoder, pooling: Pooling) -> bool:

@@ -7,7 +7,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -30,16 +30,17 @@ CallResult = TypeVar("CallResult")
 
 
 def results_of(
-    calls: Sequence[Callable[[], CallResult]], jobs: Jobs
+    calls: Sequence[Callable[..., CallResult]], jobs: Jobs, *shared: object
 ) -> Iterator[CallResult]:
     """The result of each call, in the order in which they are done.
 
     One job, or a single call, needs no other process. Calls and results are sent between
-    processes, so they have to be picklable.
+    processes, so they have to be picklable. A generator is sent as a list when it is done.
 
     Args:
         calls: The calls. Each takes long enough to be sent alone.
         jobs: The number of processes, or the scheduler whose workers are taken instead.
+        shared: The arguments of every call. A process keeps those that it unpickled last.
 
     Raises:
         HarnessError: A process was killed, or the scheduler is lost. The first error of a
@@ -48,7 +49,7 @@ def results_of(
     """
     if jobs == 1 or len(calls) < 2:
         for call in calls:
-            yield call()
+            yield call(*shared)
         return
     from joblib import Parallel, delayed, parallel_config
     from joblib.externals.loky.backend.reduction import dumps
@@ -63,7 +64,8 @@ def results_of(
         with parallel_config("loky", inner_max_num_threads=1):
             parallel = Parallel(n_jobs=jobs, max_nbytes=None, **settings)
     parent = None if isinstance(jobs, str) else os.getpid()
-    call_in_worker = partial(_call_in_worker, parent, tuple(PLUGINS.values()))
+    plugins, shared_pickled = tuple(PLUGINS.values()), bytes(dumps(shared))
+    call_in_worker = partial(_call_in_worker, parent, plugins, shared_pickled)
     try:
         yield from parallel(
             delayed(call_in_worker)(bytes(dumps(call))) for call in calls
@@ -97,7 +99,10 @@ def _client(scheduler: str) -> Any:
 
 
 def _call_in_worker(
-    parent: int | None, plugins: Sequence[Plugin], pickled: bytes
+    parent: int | None,
+    plugins: Sequence[Plugin],
+    shared_pickled: bytes,
+    call_pickled: bytes,
 ) -> Any:
     """Make a call that was pickled, after the plug-ins are loaded that may have defined it.
 
@@ -108,7 +113,16 @@ def _call_in_worker(
     if parent is not None:
         _prepare_worker(parent)
     import_plugins(plugins)
-    return loads(pickled)()
+    result = loads(call_pickled)(*_shared(shared_pickled))
+    return list(result) if isinstance(result, Iterator) else result
+
+
+@lru_cache(maxsize=1)
+def _shared(pickled: bytes) -> Any:
+    """The arguments of every call, which a process keeps."""
+    from joblib.externals.loky.backend.reduction import loads
+
+    return loads(pickled)
 
 
 @cache

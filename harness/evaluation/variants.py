@@ -358,7 +358,8 @@ class VariantScores:
         if missing:
             phase = ", ".join(variant.words) or "as it is"
             self.progress.phase(f"{phase}: encoding", len(missing))
-            encoder.ensure(missing, self.progress)
+            for count in encoder.encode(missing):
+                self.progress.step(count)
         pooled = encoder.pooled(reading.pooling, texts)
         vectors: Any = pooled.matrix
         if variant.unit_length:

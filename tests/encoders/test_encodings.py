@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fakes import DEPTH, FakeConfig, FakeEncoder, Told, numbered
+from fakes import DEPTH, FakeConfig, FakeEncoder, numbered
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from refusals import refused
@@ -32,7 +32,7 @@ def encoder_after_run(root, texts, config=None):
     """The cached encoder after a run over the texts."""
     places = Places(root, encoders={"fake": root})
     made = CachedEncoder.open(config or FakeConfig(), places)
-    made.ensure(texts, Told())
+    sum(made.encode(texts))
     return made
 
 

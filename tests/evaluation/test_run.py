@@ -72,10 +72,7 @@ def test_each_sentence_of_all_cells_is_encoded_once(tmp_path):
         for split in one.splits:
             wanted.update(one.load(tmp_path, split).sentences)
     assert sorted(config.log) == sorted(wanted)
-    assert told.phases == [
-        ("fake: encoding", len(wanted)),
-        ("fake: scoring", len(planned)),
-    ]
+    assert told.phases == [("encoding", len(wanted)), ("scoring", len(planned))]
     assert told.steps == len(wanted) + len(planned)
 
 
@@ -149,7 +146,7 @@ NO_POOLER = FakeConfig(has_pooler=False)
 CULPRITS = {
     "its data are not here": (METHODS[0], NOT_HERE),
     "its data are damaged": (METHODS[0], BROKEN),
-    "its encoder does not load": (method(encoder=BrokenConfig()), TOY),
+    "its encoder does not load": (method(encoder=BrokenConfig(weights="broken")), TOY),
     "it lacks it on a corpus": (
         method("pooler", "centre", on="stream", encoder=NO_POOLER),
         TOY,
