@@ -107,7 +107,8 @@ class Fetcher:
                 f"fetch {asset.name}: into which folder? give --data-dir DIR"
             )
         notes: list[str] = []
-        refusals_by_part: dict[str, dict[str, HarnessError]] = {}
+        missing_parts: list[str] = []
+        refusals_of_missing: list[tuple[str, HarnessError]] = []  # each with its source
         for part in asset.parts:
             if all(_is_published(data_dir, path) for path in part.paths):
                 continue
@@ -123,9 +124,10 @@ class Fetcher:
                     notes.append(f"{part.name} from {source.name}, not from {others}")
                 break
             else:
-                refusals_by_part[part.name] = refusals
-        if refusals_by_part:
-            raise _not_arrived(asset, refusals_by_part)
+                missing_parts.append(part.name)
+                refusals_of_missing += refusals.items()
+        if missing_parts:
+            raise _not_arrived(asset, missing_parts, refusals_of_missing)
         return notes
 
     def _bring_part(
@@ -208,20 +210,18 @@ def _require_files(asset: Asset, folder: Path, paths: Sequence[str]) -> None:
 
 
 def _not_arrived(
-    asset: Asset, refusals_by_part: dict[str, dict[str, HarnessError]]
+    asset: Asset, parts: Sequence[str], refusals: Sequence[tuple[str, HarnessError]]
 ) -> HarnessError:
     """The error for parts that no source gave: why each source did not."""
     missing = asset.name
     if len(asset.parts) > 1:
-        missing += f" ({', '.join(refusals_by_part)} of {len(asset.parts)} parts)"
+        missing += f" ({', '.join(parts)} of {len(asset.parts)} parts)"
     reasons: dict[str, str] = {}  # the first of each source
-    kind: type[HarnessError] = AssetMissing
-    for refusals in refusals_by_part.values():
-        for source, refusal in refusals.items():
-            _, _, reason = str(refusal).partition(": ")  # without its address or path
-            reasons.setdefault(source, f"{source}: {reason[:REASON_LENGTH]}")
-            if isinstance(refusal, DataError):
-                kind = DataError
+    for source, refusal in refusals:
+        _, _, reason = str(refusal).partition(": ")  # without its address or path
+        reasons.setdefault(source, f"{source}: {reason[:REASON_LENGTH]}")
+    is_wrong = any(isinstance(refusal, DataError) for _, refusal in refusals)
+    kind = DataError if is_wrong else AssetMissing
     return kind(
         f"{missing} did not arrive: {'; '.join(reasons.values())}; to place files by hand: "
         f"harness fetch --dry-run {asset.name}"
