@@ -14,7 +14,6 @@ import math
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +27,13 @@ from harness.core.digests import digest_of_files
 from harness.core.errors import UsageError
 from harness.encoders.checkpoint import maximum_length, weights_files
 from harness.encoders.kernels.loading import open_checkpoint
-from harness.encoders.kernels.passes import Run, TokenIds, padded_states, runs_of
+from harness.encoders.kernels.passes import (
+    Run,
+    TokenIds,
+    packed_embeddings,
+    padded_states,
+    runs_of,
+)
 from harness.training.recipes import Sbert, Simcse
 from harness.transforms.pooling import CLS, POOLINGS, Cls, Mean
 
@@ -114,16 +119,7 @@ def packed_states(
             The last layer is computed for these tokens alone, and has the shape (N, D).
     """
     runs = runs_of([len(ids) for ids in token_ids])
-    ids = torch.tensor(list(chain.from_iterable(token_ids)))
-    # RoBERTa's positions start after its padding id, BERT's at 0.
-    first_position = getattr(model.embeddings, "padding_idx", -1) + 1
-    position_runs = []
-    for run in runs:
-        positions = torch.arange(first_position, first_position + run.length)
-        position_runs.append(positions.repeat(run.sentences))
-    position_ids = torch.cat(position_runs)
-    h = model.embeddings(input_ids=ids[None], position_ids=position_ids[None])[0]
-
+    h = packed_embeddings(model, token_ids)
     states = [h]
     for layer in model.encoder.layer:
         x = h

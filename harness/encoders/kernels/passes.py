@@ -30,7 +30,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 from transformers.activations import ACT2FN
 
-from harness.core.arrays import Bool, Float, Float32, Int64
+from harness.core.arrays import Bool, Float, Float32
 from harness.core.errors import UsageError
 from harness.core.hardware import Hardware
 from harness.core.interfaces import Encoding
@@ -335,11 +335,8 @@ class PackedKernel:
         sentences = [batch[row] for row in order]
         sentence_lengths = [len(ids) for ids in sentences]
         runs = runs_of(sentence_lengths)
-        lengths = torch.tensor(sentence_lengths)
-        ends = lengths.cumsum(0)
-        starts = ends - lengths  # the row of each sentence's first token
         with torch.inference_mode():
-            states = self._embed(sentences, starts.repeat_interleave(lengths))
+            states = packed_embeddings(self.model, sentences)
             shape = (len(sentences), len(self.layers) + 1, states.shape[1])
             # In float32, whatever the precision of the model.
             mean = torch.empty(shape, device=states.device)
@@ -354,7 +351,9 @@ class PackedKernel:
                 expanded = layer.expansion(states)
                 states = layer.norm(layer.contraction.plus(states, expanded))
                 _write_means(states, runs, mean[:, number])
-            first_tokens = states[starts.to(states.device)]
+            lengths = torch.tensor(sentence_lengths)
+            ends = lengths.cumsum(0)
+            first_tokens = states[(ends - lengths).to(states.device)]
             outputs = {}
             if self.plain_kernel.summary is not None:
                 outputs["cls"] = first_tokens
@@ -369,31 +368,6 @@ class PackedKernel:
             mean=to_numpy(mean)[rows],
             **{name: to_numpy(output)[rows] for name, output in outputs.items()},
         )
-
-    def _embed(
-        self, sentences: Sequence[Sequence[int]], token_starts: Int64[Tensor, " T"]
-    ) -> States:
-        """The output of the embedding layer.
-
-        `token_starts` is for each token the row of the first token of its sentence.
-        """
-        ids = torch.tensor(list(chain.from_iterable(sentences)))
-        positions = torch.arange(len(ids)) - token_starts
-        # Positions begin at 0; RoBERTa's and MPNet's begin after the id of padding.
-        padding_id = getattr(self.model.embeddings, "padding_idx", None)
-        if padding_id is not None:
-            positions = _positions_after_padding(ids, token_starts, padding_id)
-        device = self.model.device
-        if device.type != "cpu":
-            # A GPU copies pinned memory by itself, while the processor goes on.
-            ids = ids.pin_memory().to(device, non_blocking=True)
-            positions = positions.pin_memory().to(device, non_blocking=True)
-        states = self.model.embeddings(
-            input_ids=ids[None], position_ids=positions[None]
-        )[0]
-        # ELECTRA's embeddings may be narrower than its states.
-        projection = getattr(self.model, "embeddings_project", None)
-        return states if projection is None else projection(states)
 
     def _attend(
         self,
@@ -427,18 +401,31 @@ def runs_of(lengths: Sequence[int]) -> list[Run]:
     return runs
 
 
-def _positions_after_padding(
-    ids: Int64[Tensor, " T"], token_starts: Int64[Tensor, " T"], padding_id: int
-) -> Int64[Tensor, " T"]:
-    """The positions of tokens in a model that counts them from `padding_id` + 1.
+def packed_embeddings(model: Any, sentences: TokenIds) -> States:
+    """The output of the embedding layer for the tokens of all sentences, one after the other.
 
-    A padding token that a text holds is not counted and has the position `padding_id`, as
-    in the model.
+    Positions begin at 0. RoBERTa's and MPNet's begin after the id of padding; a padding
+    token that a text holds is not counted there, and has that id as its position, as in
+    the model.
     """
-    is_counted = (ids != padding_id).long()
-    counts = is_counted.cumsum(0)  # up to each token, over all sentences
-    counts_before_sentence = (counts - is_counted)[token_starts]
-    return (counts - counts_before_sentence) * is_counted + padding_id
+    ids = torch.tensor(list(chain.from_iterable(sentences)))
+    lengths = torch.tensor([len(sentence) for sentence in sentences])
+    starts = (lengths.cumsum(0) - lengths).repeat_interleave(lengths)
+    positions = torch.arange(len(ids)) - starts
+    padding_id = getattr(model.embeddings, "padding_idx", None)
+    if padding_id is not None:
+        is_counted = (ids != padding_id).long()
+        counts = is_counted.cumsum(0)  # up to each token, over all sentences
+        counts_before_sentence = (counts - is_counted)[starts]
+        positions = (counts - counts_before_sentence) * is_counted + padding_id
+    if model.device.type != "cpu":
+        # A GPU copies pinned memory by itself, while the processor goes on.
+        ids = ids.pin_memory().to(model.device, non_blocking=True)
+        positions = positions.pin_memory().to(model.device, non_blocking=True)
+    states = model.embeddings(input_ids=ids[None], position_ids=positions[None])[0]
+    # ELECTRA's embeddings may be narrower than its states.
+    projection = getattr(model, "embeddings_project", None)
+    return states if projection is None else projection(states)
 
 
 def _write_means(
