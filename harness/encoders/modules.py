@@ -2,8 +2,8 @@
 
 `modules.json` names modules and their folders; prompts and similarity function are in
 `config_sentence_transformers.json`. sentence-transformers computes with the modules
-(`kernels/modules.py`), and refuses settings that it does not know. What it would apply,
-and the harness would not, is refused here by name. `write_modules` adds modules to a
+(`native.py`), and refuses settings that it does not know. What it would apply, and the
+harness would not, is refused here by name. `write_modules` adds modules to a
 checkpoint as the library saves them. Importing this module does not import torch.
 """
 
@@ -66,9 +66,8 @@ class Modules:
 
     Attributes:
         folder: The folder of modules.json.
-        kinds: The class of each module, in their order; the first turns texts into
-            tokens or a vector.
-        subfolders: The folder of each module, below the folder of modules.json.
+        entries: The class of each module and its folder below the folder of
+            modules.json, in their order; the first turns texts into tokens or a vector.
         pooling: The settings of the pooling; empty without one.
         lower_cases: Whether texts are put into lower case before they are tokenised.
         prompts: Texts that are put before a sentence, by name.
@@ -77,13 +76,17 @@ class Modules:
     """
 
     folder: Path
-    kinds: tuple[str, ...]
-    subfolders: tuple[str, ...]
+    entries: tuple[tuple[str, str], ...]
     pooling: Mapping[str, Any]
     lower_cases: bool
     prompts: Mapping[str, str]
     prompt_name: str | None
     dimensions: int | None
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The class of each module."""
+        return tuple(kind for kind, _ in self.entries)
 
     @property
     def modes(self) -> tuple[str, ...]:
@@ -112,8 +115,26 @@ class Modules:
         if kinds != (TRANSFORMER, POOLING) or self.modes not in (("mean",), ("cls",)):
             return ""
         [mode] = self.modes
-        config = read_settings(self.folder / self.subfolders[0] / CONFIG_FILE)
-        return mode if own_pooling_is(mode, config) else ""
+        _, subfolder = self.entries[0]
+        config = read_settings(self.folder / subfolder / CONFIG_FILE)
+        # The library takes the first token for `cls`, whatever the architecture.
+        is_equal = not pools_decoder(config)
+        if mode == "cls":
+            is_summary = config.get("model_type") in CLS_FIRST
+            is_equal = is_summary and not config.get("is_decoder")
+        return mode if is_equal else ""
+
+    @property
+    def steps(self) -> list[str]:
+        """In words all that is done to a text and its states."""
+        steps = list(self.kinds[1:])
+        if self.lower_cases:
+            steps.append("lower case")
+        if self.prompt(""):
+            steps.append(f"the prompt {self.prompt('')!r}")
+        if self.dimensions:
+            steps.append(f"the first {self.dimensions} dimensions")
+        return steps
 
     @property
     def is_normalised(self) -> bool:
@@ -147,20 +168,11 @@ def default_pooling(path: Path) -> str:
     return read_modules(path.name, path).equal_pooling or NATIVE.name
 
 
-def own_pooling_is(mode: str, config: Mapping[str, Any]) -> bool:
-    """Whether the pooling `mean` or `cls` of the harness pools as sentence-transformers' own does.
-
-    sentence-transformers takes the first token for `cls`, whatever the architecture, and
-    the states of the decoder of a model that has one. `config` is the content of
-    config.json.
-    """
-    if mode == "cls":
-        return config.get("model_type") in CLS_FIRST and not config.get("is_decoder")
-    return not pools_decoder(config)
-
-
 def pools_decoder(config: Mapping[str, Any]) -> bool:
-    """Whether sentence-transformers pools a decoder, of which the harness has the encoder."""
+    """Whether sentence-transformers pools a decoder, of which the harness has the encoder.
+
+    `config` is the content of config.json.
+    """
     model_type = str(config.get("model_type"))
     return bool(config.get("is_encoder_decoder")) and not model_type.endswith("t5")
 
@@ -198,26 +210,20 @@ def read_modules(name: str, folder: Path) -> Modules:
             f"{name}.native: {folder} has no {MODULES_FILE}, which says what a model's own pooling "
             f"is; take {name}.mean, or another pooling"
         )
-    kinds, subfolders = zip(*entries, strict=True)
-    for kind in kinds:
-        if "." in kind:
-            raise DataError(
-                f"{file}: wanted modules of sentence-transformers, found {kind}, whose code is "
-                "not run; take another pooling than native"
-            )
+    kinds = [kind for kind, _ in entries]
     if kinds[0] not in FIRST_MODULES or not LATER_MODULES.issuperset(kinds[1:]):
         raise DataError(
             f"{file}: wanted a {TRANSFORMER} and its {POOLING}, or a table of vectors, and then "
-            f"maps of vectors, found {', '.join(kinds)}; take another pooling than native, or of a "
-            "Router the folder of a model in it"
+            f"maps of vectors, of sentence-transformers, found {', '.join(kinds)}; other code is "
+            "not run: take another pooling than native, or of a Router the folder of a model in it"
         )
     lower_cases = False
-    if kinds[0] == TRANSFORMER:
-        settings_file = sentence_settings_file(folder / subfolders[0])
-        lower_cases = bool(read_settings(settings_file).get("do_lower_case"))
     pooling: Mapping[str, Any] = {}
-    for kind, subfolder in zip(kinds, subfolders, strict=True):
+    for kind, subfolder in entries:
         settings_file = folder / subfolder / CONFIG_FILE
+        if kind == TRANSFORMER:
+            library_settings = read_settings(sentence_settings_file(folder / subfolder))
+            lower_cases = bool(library_settings.get("do_lower_case"))
         if kind == POOLING:
             pooling = read_settings(settings_file)
         if kind == DENSE:
@@ -244,8 +250,7 @@ def read_modules(name: str, folder: Path) -> Modules:
         prompts[prompt_name] = text or ""
     return Modules(
         folder=folder,
-        kinds=kinds,
-        subfolders=subfolders,
+        entries=tuple(entries),
         pooling=pooling,
         lower_cases=lower_cases,
         prompts=prompts,

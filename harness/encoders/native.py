@@ -1,28 +1,49 @@
 """Encoders under the modules of their sentence-transformers folder: `minilm.native`.
 
 The vectors are those that sentence-transformers' `encode` gives: prompt, tokens,
-pooling, and the maps of vectors after it. `modules.py` reads the folder, the library
-computes (`kernels/modules.py`). `bypass_note` warns of poolings that leave the modules
-out.
+pooling, and the maps of vectors after it. `modules.py` reads what the folder says. A
+transformer is opened like any other, so that its tokenizer and its weights are checked
+and its fast pass is used, and the library computes the modules after it. A folder
+without a transformer is the library's alone. Importing this module does not import
+torch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
+
+import numpy as np
 
 from harness.core.digests import digest_of
-from harness.core.errors import HarnessError, UsageError
+from harness.core.errors import DataError, HarnessError, UsageError
 from harness.core.hardware import FLOAT32, Hardware, precision_of
-from harness.core.interfaces import Encoder, EncoderConfig, Identity
-from harness.encoders.checkpoint import MODULES_FILE, folder_digests
-from harness.encoders.modules import TRANSFORMER, Modules, read_modules
-from harness.encoders.transformer import TransformerConfig
+from harness.core.interfaces import (
+    Encoder,
+    EncoderConfig,
+    Encoding,
+    Identity,
+    Pooling,
+    native_encoding,
+)
+from harness.encoders.checkpoint import MODULES_FILE, folder_digests, library_errors
+from harness.encoders.config import FunctionEncoder
+from harness.encoders.kernels.choose import PLAIN
+from harness.encoders.modules import (
+    POOLING,
+    TRANSFORMER,
+    Modules,
+    pools_decoder,
+    read_modules,
+)
+from harness.encoders.transformer import TransformerConfig, TransformerEncoder
 from harness.encoders.weights import parameter_count
+from harness.transforms.pooling import CLS, MEAN
 
+LIBRARY = "sentence-transformers"
 # Part of the key of every vector: change it with any change that moves one.
 NATIVE_VERSION = "2: float32; modules of sentence-transformers 6"
 
@@ -88,14 +109,15 @@ class NativeConfig:
         """The key and digests of a folder, with the prompt."""
         modules = self.modules(path)
         if modules.kinds[0] == TRANSFORMER:
-            identity = self._transformer().identify(path)
+            identity = self.of.identify(path)
         else:  # a table, whose texts are not cut
             _, dtype = precision_of(self.name)
             if dtype != FLOAT32:
                 raise UsageError(
                     f"{self.name}: this encoder runs in float32 alone, not in {dtype}"
                 )
-            table = path / modules.subfolders[0]
+            _, subfolder = modules.entries[0]
+            table = path / subfolder
             pinned_digest = getattr(self.of.source, "sha256", None)
             files, parts = folder_digests(self.name, path, table, pinned_digest)
             identity = Identity(
@@ -113,15 +135,13 @@ class NativeConfig:
 
     def load(self, path: Path, cache: Path) -> Encoder:
         """The encoder, ready. Raises DataError for modules that are not understood."""
-        from harness.encoders.kernels.modules import open_library_encoder, under_modules
-
         modules = self.modules(path)
         key = self.identify(path).key
         prompt = modules.prompt(self.prompt)
         if modules.kinds[0] != TRANSFORMER:
-            return open_library_encoder(self.name, key, modules, prompt)
-        transformer = self._transformer().load(path, cache)
-        return replace(under_modules(transformer, modules, prompt), key=key)
+            return _of_library(self.name, key, modules, prompt)
+        transformer: Any = self.of.load(path, cache)
+        return replace(_under_modules(transformer, modules, prompt), key=key)
 
     def modules(self, path: Path) -> Modules:
         """The folder's modules, with the encoder's own prompts among the folder's.
@@ -139,14 +159,128 @@ class NativeConfig:
                 )
         return replace(modules, prompts=prompts)
 
-    def _transformer(self) -> TransformerConfig:
-        """The encoder, which must be a transformer for the modules of the folder."""
-        if not isinstance(self.of, TransformerConfig):
-            raise UsageError(
-                f"{self.name}.native: wanted a transformer for the modules of the folder, found a "
-                f"{type(self.of).__name__}; name the folder as a transformer"
+
+def _under_modules(
+    encoder: TransformerEncoder, modules: Modules, prompt: str
+) -> TransformerEncoder:
+    """An encoder that gives the vectors of a text under the modules of its folder.
+
+    A mean or a first token is taken from the encoder's own pass, which is the fastest;
+    other poolings need the states of all tokens, which only the plain pass gives.
+
+    Args:
+        encoder: The transformer of the modules.
+        modules: The modules of its folder.
+        prompt: The text that is put before each sentence; its tokens are left out of
+            the pooling where the modules say so.
+
+    Raises:
+        DataError: The transformer has a decoder, whose states sentence-transformers
+            pools; or the library does not open a module.
+    """
+    import torch
+    from sentence_transformers.sentence_transformer import modules as library
+
+    from harness.encoders.kernels.loading import opening
+    from harness.encoders.kernels.passes import to_numpy
+
+    config = encoder.plain_kernel.model.config
+    if pools_decoder(config.to_dict()):
+        raise DataError(
+            f"{encoder.name}.native: wanted an encoder, found a {config.model_type}, whose "
+            "decoder sentence-transformers pools; take another pooling than native"
+        )
+    tokenizer = encoder.tokenizer
+    if modules.lower_cases:
+        tokenizer = tokenizer.lower_cased()
+    skipped_tokens = 0
+    if prompt and not modules.pooling.get("include_prompt", True):
+        skipped_tokens = tokenizer.prompt_length(prompt)
+    own_pooling: Pooling | None = None  # of the encoder's own pass
+    if modules.kinds[1:2] == (POOLING,) and skipped_tokens == 0:
+        if modules.modes == ("cls",) and encoder.plain_kernel.summary == 0:
+            own_pooling = CLS
+        if modules.modes == ("mean",):
+            own_pooling = MEAN
+    choice = encoder.choice
+    first_of_library = 2  # the module after the transformer and the pooling
+    if own_pooling is None:
+        tokens = encoder.hardware.batch_tokens or PLAIN.tokens
+        choice = replace(PLAIN, tokens=tokens)
+        first_of_library = 1
+    with opening(encoder.name, modules.folder, LIBRARY):
+        layers: list[Any] = []
+        for kind, subfolder in modules.entries[first_of_library:]:
+            # The library refuses weights that are missing or left over.
+            layer = getattr(library, kind).load(
+                str(modules.folder), subfolder=subfolder, local_files_only=True
             )
-        return self.of
+            layers.append(layer.eval().float())
+
+        def features_of(batch: Sequence[Sequence[int]]) -> dict[str, Any]:
+            """What the first module of the library is given."""
+            if own_pooling is not None:
+                pooled = own_pooling(encoder.kernel(batch))
+                return {"sentence_embedding": torch.tensor(pooled)}
+            states, mask, _ = encoder.plain_kernel.states(batch)
+            features: dict[str, Any] = {
+                "token_embeddings": states[-1].float().cpu(),
+                "attention_mask": mask.long().cpu(),
+                "prompt_length": skipped_tokens,
+            }
+            # The library passes over the weights of layers without this setting.
+            if config.output_hidden_states:
+                all_states = [state.float().cpu() for state in states]
+                features["all_layer_embeddings"] = all_states
+            return features
+
+        def kernel(batch: Sequence[Sequence[int]]) -> Encoding:
+            with torch.inference_mode():
+                features = features_of(batch)
+                for layer in layers:
+                    features = layer(features)
+                vectors = features["sentence_embedding"][:, : modules.dimensions]
+                return native_encoding(to_numpy(vectors))
+
+        sample = kernel(tokenizer(["one sentence"]))
+    return replace(
+        encoder,
+        tokenizer=tokenizer,
+        kernel=kernel,
+        sample=sample,
+        choice=choice,
+        prompt=prompt,
+    )
+
+
+def _of_library(name: str, key: str, modules: Modules, prompt: str) -> FunctionEncoder:
+    """The encoder of a folder without a transformer: a table of vectors, read by the library.
+
+    `name` and `key` are the encoder's. Raises DataError for a folder that the library does
+    not open.
+    """
+    from sentence_transformers import SentenceTransformer
+
+    from harness.encoders.kernels.loading import opening
+
+    def encode(texts: Sequence[str]) -> Encoding:
+        with library_errors(
+            "wanted a table with a vector for each token of its tokenizer",
+            "fetch the whole folder",
+        ):
+            vectors = model.encode(list(texts), prompt=prompt, show_progress_bar=False)
+        return native_encoding(np.asarray(vectors, np.float32))
+
+    with opening(name, modules.folder, LIBRARY):
+        model = SentenceTransformer(
+            str(modules.folder),
+            device="cpu",
+            local_files_only=True,
+            trust_remote_code=False,
+        )
+        model = model.float().eval()
+        encode(["one sentence"])
+    return FunctionEncoder(key, encode)
 
 
 def bypass_note(config: EncoderConfig, path: Path, poolings: Iterable[str]) -> str:
@@ -161,23 +295,13 @@ def bypass_note(config: EncoderConfig, path: Path, poolings: Iterable[str]) -> s
     """
     if isinstance(config, NativeConfig) or not (path / MODULES_FILE).is_file():
         return ""
-    equal_pooling = ""
     try:
         modules = read_modules(config.name, path)
-        prompt = modules.prompt("")
-        equal_pooling = modules.equal_pooling
-    except HarnessError:
-        steps = ["not all of which are read here"]
-        remedy = "`native` says which"
-    else:
-        steps = list(modules.kinds[1:])
-        if modules.lower_cases:
-            steps.append("lower case")
-        if prompt:
-            steps.append(f"the prompt {prompt!r}")
-        if modules.dimensions:
-            steps.append(f"the first {modules.dimensions} dimensions")
+        equal_pooling, steps = modules.equal_pooling, modules.steps
         remedy = f"use `{config.name}.native`"
+    except HarnessError:
+        equal_pooling, steps = "", ["not all of which are read here"]
+        remedy = "`native` says which"
     bypassing_poolings = sorted(set(poolings) - {equal_pooling})
     if not bypassing_poolings:
         return ""
