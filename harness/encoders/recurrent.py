@@ -222,17 +222,16 @@ class CoveConfig(BaseConfig):
         for name, tensor in unpickled(path).items():
             # Of the authors' module the LSTM is `rnn`, and their file is of the LSTM alone.
             state[name.removeprefix("rnn.")] = tensor.float()
-        try:
+        with library_errors(
+            f"{path}: wanted a bidirectional LSTM of {LSTM_LAYERS} layers over vectors of {size} "
+            "numbers",
+            "take CoVe's weights and GloVe's vectors",
+        ):
             hidden = state["weight_hh_l0"].shape[1]
             lstm = nn.LSTM(
                 size, hidden, LSTM_LAYERS, bidirectional=True, batch_first=True
             )
             lstm.load_state_dict(state)
-        except (LookupError, RuntimeError) as error:
-            raise DataError(
-                f"{path}: wanted a bidirectional LSTM of {LSTM_LAYERS} layers over vectors of "
-                f"{size} numbers, found other tensors; take CoVe's weights and GloVe's vectors"
-            ) from error
         # A word that GloVe lacks has the last row, which is zeros.
         table = torch.from_numpy(
             np.vstack([static.vectors, np.zeros_like(static.vectors[:1])])

@@ -19,37 +19,23 @@ from __future__ import annotations
 
 import codecs
 import gzip
-import zlib
 from array import array
 from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
-from safetensors import SafetensorError
 from safetensors.numpy import load_file, save
 
 from harness.core.arrays import Float, Float32
 from harness.core.errors import DataError
 from harness.core.files import write_atomically
+from harness.encoders.checkpoint import library_errors
 
 # The words of a table in file order, repetitions included, and a row of numbers for each.
 WordTable = tuple[Sequence[str], Float32[np.ndarray, "V D"]]
 
-# What gzip, NumPy and safetensors raise for what they cannot or must not load, and
-# decoding for what is not UTF-8.
-UNREADABLE = (
-    OSError,
-    EOFError,
-    ValueError,
-    KeyError,
-    TypeError,
-    zlib.error,
-    BadZipFile,
-    SafetensorError,
-)
 ARRAY_SUFFIXES = (".npz", ".safetensors")
 
 
@@ -64,7 +50,10 @@ def read_vectors(path: Path) -> WordTable:
         wanted = (
             "arrays `words` of text and `vectors` of real numbers and nothing pickled"
         )
-    try:
+    with library_errors(
+        f"{path}: wanted {wanted}",
+        "fetch it again, or save it in this form, which its suffix names",
+    ):
         if path.suffix in ARRAY_SUFFIXES:
             words, vectors = _read_arrays(path)
         else:
@@ -73,11 +62,6 @@ def read_vectors(path: Path) -> WordTable:
             open_file: Any = gzip.open if path.suffix == ".gz" else open
             with open_file(path, "rb") as file:
                 words, vectors = read(path, file)
-    except UNREADABLE as error:
-        raise DataError(
-            f"{path}: wanted {wanted}, found {type(error).__name__}: {error}; fetch it again, or "
-            "save it in this form, which its suffix names"
-        ) from error
     if vectors.ndim != 2 or len(words) != len(vectors) or not vectors.size:
         raise DataError(
             f"{path}: wanted a vector a word, found {len(words)} words and vectors of shape "

@@ -17,7 +17,7 @@ from typing import Any
 from harness.core.digests import sha256_of
 from harness.core.errors import CACHE_SETTING, DataError
 from harness.core.files import make_folder, replacing
-from harness.encoders.checkpoint import INDEX, PICKLED, weights_files
+from harness.encoders.checkpoint import INDEX, PICKLED, library_errors, weights_files
 
 # What torch raises, by experiment, for a pickle that it cannot or must not load.
 UNREADABLE_PICKLE = (
@@ -45,7 +45,6 @@ def read_tensors(folder: Path, cache: Path | None = None) -> dict[str, Any]:
     Raises:
         DataError: The files are damaged, or hold other things than tensors.
     """
-    from safetensors import SafetensorError
     from safetensors.torch import load_file, save_file
 
     files = weights_files(folder)
@@ -61,12 +60,8 @@ def read_tensors(folder: Path, cache: Path | None = None) -> dict[str, Any]:
     for file in files:
         if file.name == INDEX:
             continue
-        try:
+        with library_errors(f"{file}: wanted safetensors", "fetch it again"):
             tensors.update(load_file(file))
-        except SafetensorError as error:
-            raise DataError(
-                f"{file}: wanted safetensors, found {error}; fetch it again"
-            ) from error
     return tensors
 
 

@@ -24,13 +24,12 @@ from harness.core.pairs import pairs_digest
 from harness.core.types import Corpus, Task
 from harness.data.catalogue import EMBEDDED_SHA256
 from harness.data.places import Places, asset_named
-from harness.data.tasks.corpora import ALL_NLI, ALL_NLI_HEADER
+from harness.data.tasks.corpora import ALL_NLI, ALL_NLI_HEADER, all_nli_rows
 from harness.data.tasks.mini import embedded_rows
 from harness.data.tasks.readers import (
     CORRECT_ADVICE,
     REFETCH_ADVICE,
     advising,
-    body,
     fields,
     lines,
 )
@@ -191,11 +190,8 @@ def read_labelled(path: Path, held_out: bool = False) -> TextColumns:
         )
     pairs = []
     if is_all_nli:
-        for place, line in body(path, ALL_NLI_HEADER):
-            split, dataset, _, premise, hypothesis, label = fields(place, line, 6)
-            source = (dataset.lower().replace("multi", "m"), split)
-            if source not in ALL_NLI or not (held_out or split == "train"):
-                continue
+        parts = [part for part in ALL_NLI if held_out or part[1] == "train"]
+        for place, premise, hypothesis, label in all_nli_rows(path, parts):
             if label not in NLI_LABELS:
                 raise DataError(
                     f"{place}: wanted one of {', '.join(NLI_LABELS)}, found {label!r}"

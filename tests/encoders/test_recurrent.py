@@ -275,7 +275,7 @@ def test_coves_vectors_are_those_of_the_formulas_for_each_text_alone(prefix, tmp
 
 def test_another_network_and_another_file_are_refused(tmp_path):
     file = write_cove(tmp_path, cove_lstm(SIZE + 1))
-    with refused(DataError, "over vectors of 5 numbers, found other"):
+    with refused(DataError, "over vectors of 5 numbers, found: "):
         TINY_COVE.load(file, tmp_path)
     pinned = replace(TINY_COVE, weights_sha256="8f474287")
     with refused(DataError, "wanted 8f474287"):

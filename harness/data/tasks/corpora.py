@@ -106,10 +106,12 @@ ALL_NLI = {
 WHOLE_ALL_NLI = ALL_NLI | {("mnli", "dev"): 9_815, ("mnli", "test"): 9_832}
 
 
-def all_nli_pairs(path: Path, parts: Collection[tuple[str, str]]) -> Iterator[str]:
-    """Both sentences of every pair of these parts."""
+def all_nli_rows(
+    path: Path, parts: Collection[tuple[str, str]]
+) -> Iterator[tuple[str, str, str, str]]:
+    """Every pair of these parts, with its place before it and its label behind it."""
     for place, line in body(path, ALL_NLI_HEADER):
-        split, dataset, _, first, second, _ = fields(place, line, 6)
+        split, dataset, _, first, second, label = fields(place, line, 6)
         # MultiNLI is also written MNLI.
         part = (dataset.lower().replace("multi", "m"), split)
         if part not in WHOLE_ALL_NLI:
@@ -117,8 +119,14 @@ def all_nli_pairs(path: Path, parts: Collection[tuple[str, str]]) -> Iterator[st
                 f"{place}: wanted SNLI or MultiNLI, found {dataset} {split}"
             )
         if part in parts:
-            yield first
-            yield second
+            yield place, first, second, label
+
+
+def all_nli_pairs(path: Path, parts: Collection[tuple[str, str]]) -> Iterator[str]:
+    """Both sentences of every pair of these parts."""
+    for _, first, second, _ in all_nli_rows(path, parts):
+        yield first
+        yield second
 
 
 # The digests of its first sentences, by their number.
