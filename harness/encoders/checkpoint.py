@@ -38,7 +38,6 @@ SENTENCE_FILES = "sentence_*_config.json"  # of its transformers, named after th
 TRAINING_FILE = "training.json"  # of `harness train`: how a checkpoint was made
 
 FETCH_AGAIN = "fetch the whole checkpoint"
-PIN_REMEDY = "fetch the pinned revision, or give this checkpoint a name of its own"
 
 
 # Settings
@@ -237,8 +236,8 @@ def weights_files(folder: Path) -> tuple[Path, ...]:
     for file in files:
         require_no_pointer(file)
     if not files:
-        names = sorted(file.name for file in folder.iterdir())
-        others = [name for name in names if Path(name).suffix in WEIGHTS_SUFFIXES]
+        paths = sorted(folder.iterdir())
+        others = [path.name for path in paths if path.suffix in WEIGHTS_SUFFIXES]
         content, remedy = "no weights", FETCH_AGAIN
         if others:
             content = f"{', '.join(others[:3])}, which is not read"
@@ -289,7 +288,8 @@ def require_weights(
     """
     if pinned_digest not in (None, digest):
         raise DataError(
-            f"{name}: {path} has sha256 {digest}, wanted {pinned_digest}; {PIN_REMEDY}"
+            f"{name}: {path} has sha256 {digest}, wanted {pinned_digest}; fetch the pinned "
+            "revision, or give this checkpoint a name of its own"
         )
 
 
@@ -319,10 +319,8 @@ OTHER_PROGRAMS = frozenset({"coreml", "onnx", "openvino"})
 
 def tokenizer_files(folder: Path) -> tuple[Path, ...]:
     """The files of a folder that its tokenizer was saved in, sorted by name."""
-    paths: set[Path] = set()
-    for pattern in TOKENIZER_FILES:
-        paths.update(path for path in folder.glob(pattern) if path.is_file())
-    return tuple(sorted(paths))
+    files = sorted(path for path in folder.iterdir() if path.is_file())
+    return tuple(file for file in files if any(map(file.match, TOKENIZER_FILES)))
 
 
 def folder_digests(

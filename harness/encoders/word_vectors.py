@@ -47,10 +47,8 @@ class StaticConfig(BaseConfig):
     Args:
         name: Its id in the grammar of methods.
         tokeniser: The rule that splits a text and looks up its words.
-        file: The file's name in the data folder, package or repository; None where a
-            path that is given by hand is the file itself.
-        repo: Its repository on the hub, if it has one.
-        revision: The pinned commit; None is unpinned.
+        file: The file's name in the data folder or package; None where a path that is
+            given by hand is the file itself.
         weights_sha256: The digest that the file must have, if given.
         package: A folder in an installed package that carries the file; its code is
             never imported.
@@ -66,8 +64,6 @@ class StaticConfig(BaseConfig):
 
     tokeniser: Tokeniser = PLAIN_TOKENISER
     file: str | None = None
-    repo: str | None = None
-    revision: str | None = None
     weights_sha256: str | None = None
     package: str | None = field(default=None, repr=False, metadata=NOT_IN_IDENTITY)
 

@@ -127,7 +127,11 @@ DAMAGED = [
         "wanted a vector a word, found 8",
     ),
     ("v.safetensors", save({"embeddings": VECTORS}), f"{ARRAYS}.*'words'"),
-    ("v.txt.gz", gzip.compress(LINES.encode())[:-20], "in gzip .* found: Compressed file ended"),
+    (
+        "v.txt.gz",
+        gzip.compress(LINES.encode())[:-20],
+        "in gzip .* found: Compressed file ended",
+    ),
 ]
 
 

@@ -233,12 +233,15 @@ def limited(task: Task, limit: int) -> Task:
 
 def limited_corpus(corpus: Corpus, limit: int) -> Corpus:
     """The corpus with at most `limit` sentences, named `nli.limit-20`."""
-    count = limit if corpus.count is None else min(limit, corpus.count)
+
+    def first_sentences(data_dir: Path) -> Iterable[str]:
+        return islice(corpus.sentences(data_dir), limit)
+
     return replace(
         corpus,
         name=f"{corpus.name}.limit-{limit}",
-        sentences=partial(_first_sentences, corpus.sentences, limit),
-        count=count,
+        sentences=first_sentences,
+        count=limit if corpus.count is None else min(limit, corpus.count),
         published=False,
     )
 
@@ -260,10 +263,3 @@ class _SpacedRows:
             gold=pairs.gold[rows],
             group=tuple(pairs.group[row] for row in rows),
         )
-
-
-def _first_sentences(
-    sentences: Callable[[Path], Iterable[str]], limit: int, data_dir: Path
-) -> Iterable[str]:
-    """The first sentences of a corpus."""
-    return islice(sentences(data_dir), limit)

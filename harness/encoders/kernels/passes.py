@@ -34,6 +34,7 @@ from harness.core.arrays import Bool, Float, Float32
 from harness.core.errors import UsageError
 from harness.core.hardware import Hardware
 from harness.core.interfaces import Encoding
+from harness.encoders.checkpoint import library_errors
 
 # oneDNN keeps compiled code for every number of rows that it has seen, by default for
 # 1024 of them: some hundred megabytes. A batch uses four, and another batch hardly ever
@@ -67,10 +68,18 @@ class PaddedKernel:
     needs_equal_lengths: bool = False
 
     def on(self, hardware: Hardware) -> PaddedKernel:
-        """The pass on a device and in a precision."""
-        device = device_of(hardware.device)
+        """The pass on a device and in a precision; products are of whole float32 numbers.
+
+        Raises DataError for a device that torch does not have.
+        """
+        # TF32 would keep 19 bits of each factor, and a record would still say float32.
+        torch.backends.cuda.matmul.allow_tf32 = False
+        torch.backends.cudnn.allow_tf32 = False
         dtype = getattr(torch, hardware.dtype)
-        return replace(self, model=self.model.to(device, dtype))
+        with library_errors(
+            f"wanted the device {hardware.device!r}", "name one that torch has"
+        ):
+            return replace(self, model=self.model.to(hardware.device, dtype))
 
     def __call__(self, batch: TokenIds) -> Encoding:
         states, mask, output = self.states(batch)
@@ -174,23 +183,6 @@ def padded_states(
     # The last state as the model returns it: after a final norm, where there is one.
     states = (*output.hidden_states[:-1], output.last_hidden_state)
     return states, mask, output
-
-
-def device_of(name: str) -> torch.device:
-    """The torch device of a name, set to multiply in full float32.
-
-    Raises UsageError for a device that torch does not have.
-    """
-    # TF32 would keep 19 bits of each factor, and a record would still say float32.
-    torch.backends.cuda.matmul.allow_tf32 = False
-    torch.backends.cudnn.allow_tf32 = False
-    try:
-        return torch.empty(0, device=name).device
-    except (RuntimeError, AssertionError) as error:
-        reason = str(error).splitlines()[0]
-        raise UsageError(
-            f"wanted a device that torch has, found {name!r}: {reason}"
-        ) from error
 
 
 def to_numpy(output: Tensor) -> Float32[np.ndarray, "..."]:
