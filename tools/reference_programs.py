@@ -289,8 +289,6 @@ def _losses(model: SentenceTransformer, loss: nn.Module, task: Any) -> list[floa
             num_train_epochs=1,
             learning_rate=schedule.learning_rate,
             weight_decay=schedule.weight_decay,
-            adam_beta1=schedule.betas[0],
-            adam_beta2=schedule.betas[1],
             adam_epsilon=schedule.epsilon,
             max_grad_norm=schedule.clip,
             batch_sampler=lambda *_, **__: batches,

@@ -17,6 +17,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -117,19 +118,19 @@ def train(
     with seeded(seed):
         training = TrainingRun(task, schedule)
         curve = training.curve
-        started_at = saved_at = time.perf_counter()
+        saved_at = time.perf_counter()
         if state_file is not None and state_file.exists():
             training.resume(state_file, identity)
         else:
             curve.before = training.score(score)
-        earlier_seconds = curve.seconds
+        started_at = saved_at - curve.seconds
         progress.phase("training", schedule.steps)
         progress.step(len(curve.losses))
         for step in range(len(curve.losses), schedule.steps):
             training.step(step)
             done = step + 1
             if done % score_every == 0 or done == schedule.steps:
-                training.note_score(training.score(score))
+                training.keep_best(training.score(score))
             progress.step(1)
             recent_losses = curve.losses[-SHOWN_STEPS:]
             note = f"loss {sum(recent_losses) / len(recent_losses):.4f}"
@@ -137,7 +138,7 @@ def train(
                 note += f", dev {curve.scores[-1][1]:.2f}"
             progress.note(note)
             now = time.perf_counter()
-            curve.seconds = earlier_seconds + now - started_at
+            curve.seconds = now - started_at
             if state_file is not None and now - saved_at >= SAVE_SECONDS:
                 training.save(state_file, identity)
                 saved_at = time.perf_counter()
@@ -170,15 +171,12 @@ class TrainingRun:
         self.curve = Curve([], [])
         self.best_weights: dict[str, Tensor] = {}
         trained = [p for p in self.model.parameters() if p.requires_grad]
-        # Biases and norms, all of them vectors, do not decay.
+        matrices: Any = {"params": [p for p in trained if p.ndim > 1]}
         vectors: Any = {"params": [p for p in trained if p.ndim < 2]}
+        vectors["weight_decay"] = 0.0  # biases and norms do not decay
         self.optimiser = torch.optim.AdamW(
-            [
-                {"params": [p for p in trained if p.ndim > 1]},
-                {**vectors, "weight_decay": 0.0},
-            ],
+            [matrices, vectors],
             lr=schedule.learning_rate,
-            betas=schedule.betas,
             eps=schedule.epsilon,
             weight_decay=schedule.weight_decay,
             fused=True,
@@ -211,15 +209,14 @@ class TrainingRun:
         self.model.train()
         return points
 
-    def note_score(self, score: float | None) -> None:
+    def keep_best(self, score: float | None) -> None:
         """Keep a score, and the weights if none was higher."""
         if score is None:
             return
-        best = self.curve.best
-        if best is None or score > best[1]:
-            weights = self.model.state_dict()
-            self.best_weights = {name: x.clone() for name, x in weights.items()}
-        self.curve.scores.append((len(self.curve.losses), score))
+        step = len(self.curve.losses)
+        self.curve.scores.append((step, score))
+        if self.curve.best == (step, score):  # the first of the highest
+            self.best_weights = deepcopy(self.model.state_dict())
 
     def save(self, file: Path, identity: Mapping[str, Any]) -> None:
         """Write all that the next step depends on."""

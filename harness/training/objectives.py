@@ -145,7 +145,6 @@ class Schedule:
             a rate above 0, which transformers' has not.
         weight_decay: The decoupled weight decay (Loshchilov & Hutter 2019, arXiv
             1711.05101) of matrices; biases and norms do not decay.
-        betas: The decay of the moments.
         epsilon: The number that is added to the denominator.
         clip: The largest norm of the whole gradient; with 0 it is not clipped.
     """
@@ -154,7 +153,6 @@ class Schedule:
     learning_rate: float
     warmup: int = 0
     weight_decay: float = 0.0
-    betas: tuple[float, float] = (0.9, 0.999)
     epsilon: float = 1e-8
     clip: float = 1.0
 
