@@ -109,7 +109,7 @@ class NativeConfig:
         """The key and digests of a folder, with the prompt."""
         modules = self.modules(path)
         if modules.kinds[0] == TRANSFORMER:
-            identity = self.of.identify(path)
+            identity = self._transformer().identify(path)
         else:  # a table, whose texts are not cut
             _, dtype = precision_of(self.name)
             if dtype != FLOAT32:
@@ -140,7 +140,7 @@ class NativeConfig:
         prompt = modules.prompt(self.prompt)
         if modules.kinds[0] != TRANSFORMER:
             return _of_library(self.name, key, modules, prompt)
-        transformer: Any = self.of.load(path, cache)
+        transformer = self._transformer().load(path, cache)
         return replace(_under_modules(transformer, modules, prompt), key=key)
 
     def modules(self, path: Path) -> Modules:
@@ -158,6 +158,15 @@ class NativeConfig:
                     f"{prompts[name]!r} in the folder; give the registered one another name"
                 )
         return replace(modules, prompts=prompts)
+
+    def _transformer(self) -> TransformerConfig:
+        """The encoder, which must be a transformer for the modules of the folder."""
+        if not isinstance(self.of, TransformerConfig):
+            raise UsageError(
+                f"{self.name}.native: wanted a transformer for the modules of the folder, found a "
+                f"{type(self.of).__name__}; name the folder as a transformer"
+            )
+        return self.of
 
 
 def _under_modules(

@@ -31,10 +31,9 @@ from torch.nn import functional as F  # noqa: N812
 from transformers.activations import ACT2FN
 
 from harness.core.arrays import Bool, Float, Float32
-from harness.core.errors import UsageError
+from harness.core.errors import UsageError, first_line
 from harness.core.hardware import Hardware
 from harness.core.interfaces import Encoding
-from harness.encoders.checkpoint import library_errors
 
 # oneDNN keeps compiled code for every number of rows that it has seen, by default for
 # 1024 of them: some hundred megabytes. A batch uses four, and another batch hardly ever
@@ -70,16 +69,18 @@ class PaddedKernel:
     def on(self, hardware: Hardware) -> PaddedKernel:
         """The pass on a device and in a precision; products are of whole float32 numbers.
 
-        Raises DataError for a device that torch does not have.
+        Raises UsageError for a device that torch does not have.
         """
         # TF32 would keep 19 bits of each factor, and a record would still say float32.
         torch.backends.cuda.matmul.allow_tf32 = False
         torch.backends.cudnn.allow_tf32 = False
         dtype = getattr(torch, hardware.dtype)
-        with library_errors(
-            f"wanted the device {hardware.device!r}", "name one that torch has"
-        ):
+        try:
             return replace(self, model=self.model.to(hardware.device, dtype))
+        except (RuntimeError, AssertionError) as error:
+            raise UsageError(
+                f"wanted a device that torch has, found {hardware.device!r}: {first_line(error)}"
+            ) from error
 
     def __call__(self, batch: TokenIds) -> Encoding:
         states, mask, output = self.states(batch)
