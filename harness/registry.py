@@ -327,28 +327,28 @@ def collected(plugins: tuple[Plugin, ...] = ()) -> Registry:
     plugin_modules = [sys.modules[plugin.module] for plugin in plugins]
     method_modules = [*_modules(BASELINES_PACKAGE), *plugin_modules]
     task_modules = [*_modules("harness.data.tasks"), *plugin_modules]
-    poolings = [*POOLINGS, LAYER, MIX, NATIVE, *_listed(plugin_modules, "POOLINGS")]
+    included_poolings = (*POOLINGS, LAYER, MIX, NATIVE)
     posts: list[tuple[str, Callable[..., PostProcessor]]] = []
     for module in method_modules:
         posts += getattr(module, "POSTS", {}).items()
     registry = Registry(
-        encoders=_by_name("encoder", _listed(method_modules, "ENCODERS")),
-        poolings=_by_name("pooling", poolings),
+        encoders=_by_name("encoder", method_modules, "ENCODERS"),
+        poolings=_by_name("pooling", plugin_modules, "POOLINGS", included_poolings),
         posts=_unique("post-processor", posts),
         methods={},
-        tasks=_by_name("task", _listed(task_modules, "TASKS")),
-        corpora=_by_name("corpus", _listed(task_modules, "CORPORA")),
+        tasks=_by_name("task", task_modules, "TASKS"),
+        corpora=_by_name("corpus", task_modules, "CORPORA"),
     )
     for name in registry.corpora.keys() & {*TARGETS, OWN_TEXTS}:
         raise HarnessError(
             f"the corpus {name!r}: @{name} has a meaning of its own: rename it"
         )
     methods: list[tuple[str, Method]] = []
-    for method_or_id in _listed(method_modules, "METHODS"):
-        method = method_or_id
-        if isinstance(method_or_id, str):
-            method = registry.parse(method_or_id)
-        methods.append((method.id, method))
+    for module in method_modules:
+        for method in getattr(module, "METHODS", ()):
+            if isinstance(method, str):
+                method = registry.parse(method)
+            methods.append((method.id, method))
     return replace(registry, methods=_unique("method", methods))
 
 
@@ -358,13 +358,13 @@ def _modules(package: str) -> Iterable[Any]:
         yield importlib.import_module(f"{package}.{module.name}")
 
 
-def _listed(modules: Iterable[Any], tuple_name: str) -> list[Any]:
-    """The items of the tuples of this name in all modules that have one."""
-    return [thing for module in modules for thing in getattr(module, tuple_name, ())]
-
-
-def _by_name(kind: str, things: Iterable[Any]) -> dict[str, Any]:
-    """Things by their `name`. Raises HarnessError for two of one name."""
+def _by_name(
+    kind: str, modules: Iterable[Any], tuple_name: str, included: Iterable[Any] = ()
+) -> dict[str, Any]:
+    """Things by their `name`: the included ones, and those in the tuples of modules."""
+    things = [*included]
+    for module in modules:
+        things += getattr(module, tuple_name, ())
     return _unique(kind, [(thing.name, thing) for thing in things])
 
 

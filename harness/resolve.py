@@ -28,7 +28,7 @@ from harness.encoders.recurrent import ElmoConfig, is_elmo_folder
 from harness.encoders.subword_vectors import SubwordConfig, is_subword_folder
 from harness.encoders.transformer import TransformerConfig
 from harness.encoders.word_vectors import StaticConfig
-from harness.registry import Registry, is_glob, load_registry, nearest
+from harness.registry import NAME_FORMS, Registry, is_glob, load_registry, nearest
 from harness.transforms.pooling import NATIVE, Native
 
 VECTOR_SUFFIXES = (".txt", ".vec", ".bin", ".npz", ".safetensors", ".gz")
@@ -39,18 +39,16 @@ UNSTATED = "not stated"  # what an encoder of a user was trained on
 class Resolver:
     """Finds the meanings of words, one after the other, and adds new models to its registry.
 
-    Each call of a method may change all four attributes.
+    Each call of a method may change all three attributes.
 
     Attributes:
         registry: All that is registered, and the encoders that were added.
         places: Where files are, with the paths of the encoders that were added.
-        notes: The id or name that each word means, for words that are neither.
         assumptions: A line for each model whose own pooling is in no file.
     """
 
     registry: Registry
     places: Places
-    notes: dict[str, str] = field(default_factory=dict)
     assumptions: list[str] = field(default_factory=list)
 
     @classmethod
@@ -63,7 +61,7 @@ class Resolver:
             resolver._add(name, str(path))
         for text in encoders or ():
             name, _, source = text.partition("=")
-            if not source or not is_encoder_name(name):
+            if not source or not NAME_FORMS["encoder"].fullmatch(name):
                 raise UsageError(
                     f"--encoder {text}: wanted NAME=PATH or NAME=REPO[@REVISION], "
                     "NAME in lower-case letters, digits and hyphens"
@@ -78,11 +76,9 @@ class Resolver:
 
     def patterns(self, words: Iterable[str] | None) -> list[str]:
         """The words, each model replaced by the id of its method. Globs stay as they are."""
-        patterns = []
-        for word in words or ():
-            meaning = word if is_glob(word) else self._identifier(word)
-            patterns.append(self._noted(word, meaning))
-        return patterns
+        return [
+            word if is_glob(word) else self._identifier(word) for word in words or ()
+        ]
 
     def task_patterns(self, words: Iterable[str] | None) -> list[str]:
         """The words, mteb's names of tasks replaced by the harness's. Others stay.
@@ -103,14 +99,8 @@ class Resolver:
                 added_tasks = {**self.registry.tasks, task.name: task}
                 self.registry = replace(self.registry, tasks=added_tasks)
                 meaning = task.name
-            patterns.append(self._noted(word, meaning))
+            patterns.append(meaning)
         return patterns
-
-    def _noted(self, word: str, meaning: str) -> str:
-        """The meaning of a word, which is noted if it differs."""
-        if meaning != word:
-            self.notes[word] = meaning
-        return meaning
 
     def _identifier(self, word: str) -> str:
         """The id of the method that a word means: the word itself, or its model's method.
@@ -252,12 +242,7 @@ class Resolver:
         return [note for note in notes if note]
 
 
-# Names and sources of encoders
-
-
-def is_encoder_name(name: str) -> bool:
-    """Whether an id can begin with a name: lower-case letters, digits and hyphens."""
-    return name.replace("-", "").isalnum() and name == name.lower()
+# Sources of encoders
 
 
 def is_repository(source: str) -> bool:

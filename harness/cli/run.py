@@ -112,7 +112,8 @@ def run_command(
     if gate:
         from harness.evaluation.promote import make_golden_vectors
 
-        make_golden_vectors(chosen.cells, chosen.loader.places, store.folder)
+        methods = [cell.method for cell in chosen.cells]
+        make_golden_vectors(methods, chosen.loader.places, store.folder)
     if update:
         from harness.evaluation.promote import promote
         from harness.results.folder import ResultsFolder

@@ -21,6 +21,7 @@ from harness.evaluation.select import (
     PlannedCell,
     on_hardware,
     profile,
+    quick_set,
     select_cells,
 )
 from harness.registry import Registry, is_glob, look_up
@@ -67,14 +68,13 @@ def select(options: Run, baseline: Path, is_gate: bool = False) -> Selected:
     if methods or tasks:
         cells, omissions = select_cells(registry, methods, tasks, options.seeds)
     elif is_gate:
-        from harness.evaluation.promote import quick_set
-
         cells = quick_set(registry, baseline)
     else:
         cells = profile(registry, profile_name, papers_of(baseline), options.seeds)
     cells = on_hardware(cells, options.device, options.dtype, options.batch_tokens)
     if not options.quiet:
-        _note_meanings(resolver)
+        _note_meanings(options.method, methods)
+        _note_meanings(options.task, tasks)
         if omissions:
             note(omissions)
     for text in resolver.bypass_notes(dict.fromkeys(cell.method for cell in cells)):
@@ -137,11 +137,13 @@ def record_patterns(
     resolver = Resolver.from_options(Folders().places(), encoder)
     methods = resolver.patterns(method)
     tasks = resolver.task_patterns(task)
-    _note_meanings(resolver)
+    _note_meanings(method, methods)
+    _note_meanings(task, tasks)
     return Patterns(methods=methods, tasks=tasks, registry=resolver.registry)
 
 
-def _note_meanings(resolver: Resolver) -> None:
+def _note_meanings(words: Sequence[str] | None, meanings: Sequence[str]) -> None:
     """Note the words that were replaced by the harness's own names."""
-    for name, meaning in resolver.notes.items():
-        note(f"{name} is {meaning} here")
+    for word, meaning in dict(zip(words or (), meanings, strict=True)).items():
+        if word != meaning:
+            note(f"{word} is {meaning} here")

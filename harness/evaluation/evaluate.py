@@ -39,8 +39,8 @@ from harness.evaluation.embeddings import (
 from harness.evaluation.fit_corpus import needs_dropout, vectors_of, with_dropout
 from harness.evaluation.run import RunContext, execute, fit_cell, require_coverage
 from harness.evaluation.select import MIN_COVERAGE, PlannedCell, planned_cells
-from harness.registry import Registry, load_registry
-from harness.resolve import Resolver, is_encoder_name
+from harness.registry import NAME_FORMS, Registry, load_registry
+from harness.resolve import Resolver
 from harness.results.index import Results
 from harness.results.layout import OWN, own_or_committed, papers_of, tables_naming
 from harness.results.published_tables import load_tables
@@ -117,7 +117,8 @@ def evaluate(
         function: Any = getattr(model, "encode", model)
         methods: list[Method] = []
         if callable(function) and not isinstance(model, str):
-            if not is_encoder_name(name) or name in registry.encoders:
+            is_name = NAME_FORMS["encoder"].fullmatch(name) is not None
+            if not is_name or name in registry.encoders:
                 raise UsageError(
                     f"name={name!r}: wanted lower-case letters, digits and hyphens, and no "
                     "encoder's name; take another"

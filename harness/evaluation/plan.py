@@ -20,7 +20,7 @@ from harness.data.tasks.loader import CellTexts, TaskLoader, distinct_sentences
 from harness.encoders.encodings import EncoderCache
 from harness.evaluation.cell import identity_of
 from harness.evaluation.fit_corpus import needs_pass
-from harness.evaluation.select import PlannedCell
+from harness.evaluation.select import PlannedCell, run_order
 from harness.results.store import Store, sidecar_metadata
 
 CHARACTERS_A_SENTENCE = 60  # of corpora, about
@@ -81,12 +81,13 @@ def make_plan(
     """Plan a run from the files that its cells need.
 
     Args:
-        cells: The cells, in an order in which the cells of an encoder follow each other.
+        cells: The cells, in any order.
         loader: Reads the texts, and knows where files are.
         runs: The records of cells that need not be measured again; None for none.
     """
     plan = Plan(cells=len(cells))
-    for config, group in groupby(cells, attrgetter("encoder")):
+    in_order = sorted(cells, key=run_order)
+    for config, group in groupby(in_order, attrgetter("encoder")):
         _add_cells_of_encoder(plan, config, [*group], loader, runs)
     return plan
 

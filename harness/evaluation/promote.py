@@ -1,4 +1,4 @@
-"""The quick set and golden vectors that a run measures, and what becomes the baseline.
+"""The golden vectors that a run measures, and what of it becomes the baseline.
 
 Three things of a run are promoted: records, the golden vectors of encoders, and the
 differences of methods.
@@ -6,20 +6,18 @@ differences of methods.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from harness.core.errors import HarnessError, UsageError
+from harness.core.errors import HarnessError
 from harness.core.interfaces import EncoderConfig, Trained
 from harness.core.provenance import code_digest
-from harness.core.types import Record
+from harness.core.types import Method, Record
 from harness.data.places import Places
 from harness.evaluation.compare import shown_differences
-from harness.evaluation.select import PlannedCell, run_order
-from harness.registry import Registry, look_up
 from harness.results.differences import write_differences
 from harness.results.folder import ResultsFolder
-from harness.results.gate import State, check_encoder, golden_failure, read_rules
+from harness.results.gate import State, check_encoder, golden_failure
 from harness.results.golden_vectors import (
     encode_golden_sentences,
     golden_name,
@@ -27,46 +25,26 @@ from harness.results.golden_vectors import (
     read_golden_vectors,
     write_golden_vectors,
 )
-from harness.results.layout import GATE
 from harness.results.store import note_failures
 
 
-def quick_set(registry: Registry, committed: Path) -> tuple[PlannedCell, ...]:
-    """The cells that `gate.toml` names, grouped by encoder and pooling as they are to run."""
-    cells = read_rules(committed).quick_cells
-    if not cells:
-        raise UsageError(
-            f"{committed / GATE} names no quick set; name one, or give -m METHOD and -t TASK"
-        )
-    planned_cells = [
-        PlannedCell(
-            method=registry.parse(cell.method),
-            task=look_up("task", cell.task, registry.tasks),
-            seed=cell.seed,
-        )
-        for cell in cells
-    ]
-    return tuple(sorted(planned_cells, key=run_order))
-
-
 def make_golden_vectors(
-    planned_cells: Sequence[PlannedCell], places: Places, results: Path
+    methods: Iterable[Method], places: Places, results: Path
 ) -> None:
-    """Write the golden vectors of every encoder of these cells, or note why there are none.
+    """Write the golden vectors of the encoders of methods, or note why there are none.
 
     Where an encoder fails, the vectors of an earlier run are removed. A family has no
     golden vectors: each member is trained anew, and they differ.
 
     Args:
-        planned_cells: The cells of the run.
+        methods: The methods of the run.
         places: Where the files of encoders are.
         results: The results folder of the run.
     """
     configs: dict[str, EncoderConfig] = {}
-    for cell in planned_cells:
-        config = cell.method.encoder
-        if not isinstance(config.source, Trained):
-            configs[golden_name(cell.method.id)] = config
+    for method in methods:
+        if not isinstance(method.encoder.source, Trained):
+            configs[golden_name(method.id)] = method.encoder
     for name, config in configs.items():
         failure = ""
         try:

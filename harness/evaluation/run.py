@@ -40,7 +40,7 @@ from harness.evaluation.cell import fit, identity_of, measure, record_of
 from harness.evaluation.embeddings import SHARD, CachedEncoder, PooledEmbeddings
 from harness.evaluation.fit_corpus import FitCorpusSample, needs_pass, vectors_of
 from harness.evaluation.processes import Jobs, results_of
-from harness.evaluation.select import MIN_COVERAGE, PlannedCell, units
+from harness.evaluation.select import MIN_COVERAGE, PlannedCell, run_order, units
 from harness.results.records import Cell
 from harness.results.store import Store
 
@@ -148,7 +148,7 @@ def execute(
     """Run cells, and yield an outcome for each. A cell that is done is not run again.
 
     Args:
-        cells: The cells, in an order in which the cells of an encoder follow each other.
+        cells: The cells, in any order; they are run in `run_order`.
         context: What the cells share.
         jobs: The number of processes, or the scheduler whose workers are taken instead.
     """
@@ -161,6 +161,7 @@ def execute(
     measure_calls: list[Callable[[RunContext], Iterator[Outcome]]] = []
     passes: list[tuple[FitCorpusSample, dict[Path, Method]]] = []
     sentence_count = cell_count = 0
+    cells = sorted(cells, key=run_order)
     for config, group in groupby(cells, attrgetter("encoder")):
         cells_of_encoder = list(group)
         with failures(cells_of_encoder) as outcomes:

@@ -1,7 +1,6 @@
 """The cells of a run: selected by patterns, by default, or by the name of a profile.
 
-A planned cell is a method on a task with a seed. Cells that share work are next to each
-other.
+A planned cell is a method on a task with a seed.
 """
 
 from __future__ import annotations
@@ -17,7 +16,8 @@ from harness.core.hardware import FLOAT32, Hardware, precision_of
 from harness.core.interfaces import EncoderConfig, Packaged, Trained
 from harness.core.types import Method, Task
 from harness.data.tasks.loader import OWN_TEXTS
-from harness.registry import Registry, is_glob
+from harness.registry import Registry, is_glob, look_up
+from harness.results.layout import GATE
 from harness.results.records import Cell
 
 MOST_SEEDS = 1000  # of a method on a task; each is a cell of the plan
@@ -48,7 +48,7 @@ class PlannedCell:
 def planned_cells(
     methods: Iterable[Method], tasks: Sequence[Task], seeds: int
 ) -> tuple[PlannedCell, ...]:
-    """Every method on every task with the seeds from 0, in the order of a run.
+    """Every method on every task with the seeds from 0.
 
     A method without randomness has one seed, 0. Raises UsageError for a method that
     cannot be fitted on one of the tasks.
@@ -70,7 +70,7 @@ def planned_cells(
                     "sentences that are scored; use @target"
                 )
             planned += [PlannedCell(method, task, seed) for seed in range(count)]
-    return tuple(sorted(planned, key=run_order))
+    return tuple(planned)
 
 
 def _can_be_fitted(method: Method, task: Task) -> bool:
@@ -103,7 +103,7 @@ def units(cells: Iterable[PlannedCell]) -> list[list[PlannedCell]]:
 
 
 def part_of(cells: Sequence[PlannedCell], part: str | None) -> tuple[PlannedCell, ...]:
-    """The cells of a part of a run, such as `2/8`, in their order: units are dealt out in turn.
+    """The cells of a part of a run, such as `2/8`: units are dealt out in turn.
 
     The same cells are always dealt out alike. Raises UsageError for a text that names no
     part; None is the whole run.
@@ -207,7 +207,7 @@ def select_cells(
     if not cells:
         reason = f"; {note}" if note else ""
         raise UsageError(f"nothing is left to run{reason}")
-    return tuple(sorted(cells, key=run_order)), note
+    return tuple(cells), note
 
 
 def default_tasks(registry: Registry) -> tuple[Task, ...]:
@@ -280,7 +280,7 @@ FIRST_CELLS = (
 def profile(
     registry: Registry, name: str, papers: Path, seeds: int
 ) -> tuple[PlannedCell, ...]:
-    """The cells of a profile, embedded encoders first.
+    """The cells of a profile.
 
     Args:
         registry: The methods and tasks.
@@ -301,8 +301,7 @@ def profile(
         cells = [cell for cell in cells if _reads_embedded_files(cell, registry)]
     if name in ("all", "papers"):
         cells += _published_cells(registry, papers, seeds)
-    cells_by_address = {cell.address: cell for cell in cells}
-    return tuple(sorted(cells_by_address.values(), key=run_order))
+    return tuple({cell.address: cell for cell in cells}.values())
 
 
 def _reads_embedded_files(cell: PlannedCell, registry: Registry) -> bool:
@@ -320,6 +319,25 @@ def is_embedded(encoder: EncoderConfig) -> bool:
     if isinstance(source, Trained):
         return source.on_the_spot
     return isinstance(source, Packaged) and source.package.startswith("harness/")
+
+
+def quick_set(registry: Registry, committed: Path) -> tuple[PlannedCell, ...]:
+    """The cells that `gate.toml` of the committed results names."""
+    from harness.results.gate import read_rules
+
+    cells = read_rules(committed).quick_cells
+    if not cells:
+        raise UsageError(
+            f"{committed / GATE} names no quick set; name one, or give -m METHOD and -t TASK"
+        )
+    return tuple(
+        PlannedCell(
+            method=registry.parse(cell.method),
+            task=look_up("task", cell.task, registry.tasks),
+            seed=cell.seed,
+        )
+        for cell in cells
+    )
 
 
 def _published_cells(

@@ -20,6 +20,7 @@ from harness.evaluation.select import (
     on_hardware,
     planned_cells,
     profile,
+    run_order,
     select_cells,
 )
 from harness.registry import load_registry
@@ -59,9 +60,10 @@ def test_the_embedded_profile_reads_nothing_from_outside(chosen):
 
 @pytest.mark.parametrize("name", PROFILES)
 def test_an_encoder_comes_once_and_what_is_carried_first(chosen, name):
-    encoders = [key for key, _ in groupby(p.method.encoder.name for p in chosen[name])]
+    planned = sorted(chosen[name], key=run_order)
+    encoders = [key for key, _ in groupby(p.method.encoder.name for p in planned)]
     assert len(encoders) == len(set(encoders))
-    carried = [is_embedded(p.method.encoder) for p in chosen[name]]
+    carried = [is_embedded(p.method.encoder) for p in planned]
     assert carried == sorted(carried, reverse=True)
 
 

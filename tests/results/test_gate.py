@@ -18,9 +18,9 @@ from harness.core.errors import DataError
 from harness.core.tensors import write_tensors
 from harness.data.places import Places
 from harness.encoders.transformer import TransformerConfig
-from harness.evaluation.promote import make_golden_vectors, promote, quick_set
+from harness.evaluation.promote import make_golden_vectors, promote
 from harness.evaluation.run import RunContext, execute
-from harness.evaluation.select import PlannedCell
+from harness.evaluation.select import PlannedCell, quick_set
 from harness.registry import load_registry
 from harness.results.differences import (
     ITEMS,
@@ -88,7 +88,7 @@ def measure(folder, results, cells=CELLS, places=None):
     runs = folder / results
     outcomes = list(execute(planned, RunContext(texts, Store(runs))))
     note_failures(runs, {str(o.cell): o.message for o in outcomes})
-    make_golden_vectors(planned, texts.places, runs)
+    make_golden_vectors([cell.method for cell in planned], texts.places, runs)
     return outcomes
 
 
@@ -293,16 +293,13 @@ def test_a_model_under_its_own_modules_has_golden_vectors_of_its_own(tmp_path):
     )
     found = load_registry().with_encoders([TransformerConfig("mine", "mine")])
     places = Places(tmp_path, encoders={"mine": folder})
-    planned = [
-        PlannedCell(found.parse(name), found.tasks["mini-lexical"], 0)
-        for name in ("mine.native", "mine.mean")
-    ]
-    make_golden_vectors(planned, places, tmp_path / "before")
+    methods = [found.parse(name) for name in ("mine.native", "mine.mean")]
+    make_golden_vectors(methods, places, tmp_path / "before")
     pooling = folder / "1_Pooling" / "config.json"
     held = json.loads(pooling.read_text())
     cls, mean = "pooling_mode_cls_token", "pooling_mode_mean_tokens"
     pooling.write_text(json.dumps({**held, cls: held[mean], mean: held[cls]}))
-    make_golden_vectors(planned, places, tmp_path / "after")
+    make_golden_vectors(methods, places, tmp_path / "after")
     # All files of a folder are its identity, also those that `mine.mean` does not read.
     for name in ("mine.native", "mine"):
         vectors = (
