@@ -93,49 +93,6 @@ def test_every_reason_of_the_closed_list_is_explained_and_in_use():
     assert all(reason.explanation.strip(" .") == reason.explanation for reason in used)
 
 
-# Rows that quote another table, and the rows that they quote.
-QUOTED = {
-    "bert-whitening.t1/bert-base-first-last-avg-quoted": "bert-flow.t2/bert-base-last2avg",
-    "bert-whitening.t1/bert-base-flow-nli-quoted": "bert-flow.t2/bert-base-flow-nli",
-    "bert-whitening.t1/bert-base-flow-target-quoted": "bert-flow.t2/bert-base-flow-target",
-    "bert-whitening.t1/bert-large-first-last-avg-quoted": "bert-flow.t2/bert-large-last2avg",
-    "bert-whitening.t1/bert-large-flow-nli-quoted": "bert-flow.t2/bert-large-flow-nli",
-    "bert-whitening.t1/bert-large-flow-target-quoted": "bert-flow.t2/bert-large-flow-target",
-    "bert-whitening.t2/sbert-base-nli-first-last-avg-quoted": "bert-flow.t3/bert-base-nli-last2avg",
-    "bert-whitening.t2/sbert-large-nli-flow-target-quoted": (
-        "bert-flow.t3/bert-large-nli-flow-target"
-    ),
-    "simcse.b3/flow-nli": "bert-flow.t2/bert-base-flow-nli",
-    "simcse.b3/flow-target": "bert-flow.t2/bert-base-flow-target",
-    "simcse.b3/sbert-base-flow-nli": "bert-flow.t3/bert-base-nli-flow-nli",
-    "simcse.b3/sbert-base-flow-target": "bert-flow.t3/bert-base-nli-flow-target",
-    "simcse.e1/glove-embeddings-avg": "sbert.t5/avg-glove-embeddings",
-    "simcse.e1/avg-bert-embeddings": "sbert.t5/avg-bert-embeddings",
-    "simcse.e1/bert-cls-embedding": "sbert.t5/bert-cls-vector",
-    "simcse.e1/infersent-glove": "sbert.t5/infersent-glove",
-    "simcse.e1/universal-sentence-encoder": "sbert.t5/universal-sentence-encoder",
-    "simcse.e1/sbert-base": "sbert.t5/sbert-nli-base",
-}
-PROTOCOL = ("method", "task", "metric", "aggregation", "evidence")
-MISQUOTED = "simcse.e1/avg-bert-embeddings/mrpc"
-
-
-@pytest.mark.parametrize(("row", "source"), QUOTED.items())
-def test_a_quoted_number_has_the_points_and_the_protocol_of_its_source(row, source):
-    columns = [
-        name.removeprefix(f"{row}/")
-        for name in CELLS
-        if name.startswith(f"{row}/") and name.replace(row, source) in CELLS
-    ]
-    assert len(columns) >= 7
-    for column in columns:
-        quoted, first = CELLS[f"{row}/{column}"], CELLS[f"{source}/{column}"]
-        for name in PROTOCOL:
-            assert getattr(quoted, name) == getattr(first, name), (quoted.id, name)
-        is_misquoted = quoted.id == MISQUOTED
-        assert (quoted.points != first.points) == is_misquoted, quoted.id
-
-
 def test_a_set_without_subsets_has_one_aggregation_whatever_its_row_says():
     assert CELLS["simcse.b2/sbert-wmean/sts12"].aggregation == "wmean"
     assert CELLS["simcse.b2/sbert-wmean/sts-b"].aggregation == "all"
