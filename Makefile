@@ -36,7 +36,7 @@ test: $(TESTED)  ## the tests that a change needs; skipped ones are named
 
 # Where approved texts are, which tests compare with what the code makes.
 APPROVED := tests/cli/help.txt tests/core/defaults.txt tests/public_api.txt 'tests/*/golden/*' 'tests/cli/screens/*' \
-	docs/notebooks
+	docs/notebooks docs/encoders.md
 
 snapshots: $(TESTED)  ## write the approved texts anew, and show what differs (ARGS=tests/report for some of them)
 	$(ONE_THREAD) $(PYTEST) --snapshot-update $(ARGS)

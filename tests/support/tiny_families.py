@@ -1,8 +1,7 @@
 """Tiny checkpoints of the architectures whose vectors are compared with transformers' own.
 
 Weights are drawn from a seed; each has a tokenizer that puts special tokens where those
-of its published checkpoints do. `page` writes docs/encoders.md: python
-tests/support/tiny_families.py
+of its published checkpoint do.
 """
 
 from pathlib import Path
@@ -194,7 +193,7 @@ language models these are in neither table:
 
 
 def page() -> str:
-    """docs/encoders.md."""
+    """The parts of docs/encoders.md on transformers."""
     compared = [
         f"| `{kind_of(name)}` | {SUMMARIES[family.summary]} | "
         f"{'equal lengths' if name in WITHOUT_PADDING else 'padded'} | {family.about} |"
@@ -207,7 +206,3 @@ def page() -> str:
         ),
         untried=", ".join(f"`{kind}`" for kind in untried()),
     )
-
-
-if __name__ == "__main__":
-    Path(__file__).parents[2].joinpath("docs/encoders.md").write_text(page())
