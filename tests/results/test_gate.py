@@ -1,6 +1,5 @@
 """The gate: nothing that moved passes, and what moved it is told apart. Most tests are mutants."""
 
-import json
 import re
 import shutil
 from dataclasses import replace
@@ -17,6 +16,7 @@ from harness.cli.check import report_in_words
 from harness.core.errors import DataError
 from harness.core.tensors import write_tensors
 from harness.data.places import Places
+from harness.encoders.modules import edit_json
 from harness.encoders.transformer import TransformerConfig
 from harness.evaluation.promote import make_golden_vectors, promote
 from harness.evaluation.run import RunContext, execute
@@ -295,10 +295,8 @@ def test_a_model_under_its_own_modules_has_golden_vectors_of_its_own(tmp_path):
     places = Places(tmp_path, encoders={"mine": folder})
     methods = [found.parse(name) for name in ("mine.native", "mine.mean")]
     make_golden_vectors(methods, places, tmp_path / "before")
-    pooling = folder / "1_Pooling" / "config.json"
-    held = json.loads(pooling.read_text())
-    cls, mean = "pooling_mode_cls_token", "pooling_mode_mean_tokens"
-    pooling.write_text(json.dumps({**held, cls: held[mean], mean: held[cls]}))
+    cls = {"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False}
+    edit_json(folder / "1_Pooling" / "config.json", **cls)
     make_golden_vectors(methods, places, tmp_path / "after")
     # All files of a folder are its identity, also those that `mine.mean` does not read.
     for name in ("mine.native", "mine"):

@@ -15,6 +15,8 @@ from subword_tables import made as model2vec
 from tokenizers import Tokenizer
 from torch import nn
 
+from harness.encoders.modules import edit_json
+
 MODES = ("cls", "max", "mean", "mean_sqrt_len_tokens", "weightedmean", "lasttoken")
 PROMPTS = {"query": "the dog: ", "passage": ""}
 D = 32  # dimensions of a tiny model
@@ -23,11 +25,8 @@ D = 32  # dimensions of a tiny model
 def transformer(folder, kind="bert", **settings):
     """A tiny checkpoint, as the library's first module."""
     source = tiny_models.make(kind, folder / "source")
-    if hidden := settings.pop("hidden", False):
-        config = json.loads((source / "config.json").read_text()) | {
-            "output_hidden_states": hidden
-        }
-        (source / "config.json").write_text(json.dumps(config))
+    if settings.pop("hidden", False):
+        edit_json(source / "config.json", output_hidden_states=True)
     # The library does not know that RoBERTa's positions begin behind the padding's.
     return st.Transformer(str(source), **{"max_seq_length": 38, **settings})
 
