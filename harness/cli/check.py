@@ -18,8 +18,8 @@ from harness.cli.selection import record_patterns
 from harness.core.files import write_atomically
 from harness.core.terminal import wrapped
 from harness.plugins import plugins_in_use
-from harness.report.contradictions import contradictions_page
-from harness.results.contradictions import CONTRADICTION_KINDS, PublicScores
+from harness.report.table import rendered
+from harness.results.contradictions import AGREEMENT, CONTRADICTION_KINDS, PublicScores
 from harness.results.folder import ResultsFolder
 from harness.results.gate import Gate, Report, State
 
@@ -76,11 +76,19 @@ def check_published(clone: Path, page: Path) -> None:
     """
     store = PublicScores.read(clone)
     findings = store.findings()
-    text = contradictions_page(store, findings)
+    by_title = {
+        title: [finding for finding in findings if finding.kind == kind]
+        for kind, title in CONTRADICTION_KINDS.items()
+    }
+    text = rendered(
+        "contradictions.md",
+        store=store,
+        tolerance=AGREEMENT,
+        findings_by_title=by_title,
+    )
     write_atomically(page, text.encode())
-    counts = Counter(finding.kind for finding in findings)
-    for kind, title in CONTRADICTION_KINDS.items():
-        opt.say(f"{counts[kind]:5} {title}")
+    for title, of_kind in by_title.items():
+        opt.say(f"{len(of_kind):5} {title}")
     opt.say(f"{page}: {len(findings)} findings in {store.file_count:,} files")
 
 

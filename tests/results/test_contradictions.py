@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from processes import git
 
+from harness.cli.check import check_published
 from harness.core.errors import UsageError
-from harness.report.contradictions import contradictions_page
 from harness.results.contradictions import PublicScores
 from harness.results.stored_scores import read_scores
 
@@ -95,8 +95,8 @@ def test_contradictions_are_golden(tmp_path, monkeypatch, approved):
     other = models / "org__other-task/1/STS12.json"
     other.write_text(other.read_text().replace('"STS12"', '"STS13"'))
     commit(tmp_path)
-    store = PublicScores.read(tmp_path)
-    page = contradictions_page(store, store.findings())
+    check_published(tmp_path, tmp_path / "page.md")
+    page = (tmp_path / "page.md").read_text(encoding="utf-8")
     page = re.sub(r"\b[0-9a-f]{9}\b", "123456789", page)  # of authors and machines
     assert page == approved("golden/contradictions.md")
 
