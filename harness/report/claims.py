@@ -8,7 +8,7 @@ task. Below them are the searches, with the numbers that are published for them.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
@@ -66,20 +66,20 @@ def claims_page(folder: ResultsFolder) -> str:
     results = [result for group in groups.values() for result in group]
     cells = [cell for result in results for cell in result.cells]
     tables = {table.id: table for table in folder.tables}
-    values = {
-        "title": "Claims of the papers, tested on other encoders",
-        "about": folder.claims.about,
-        "groups": [_group(title, group) for title, group in groups.items()],
-        "on_seeds_alone": [
-            result.claim.id for result in results if result.rests_on_seeds_alone
-        ],
-        "sections": [_section(result) for result in results],
-        "searches": [
-            (search, search_table(search, tables)) for search in folder.searches
-        ],
-    }
-    digest = folder.records.select(cells).digest()
-    return rendered("claims.md", digest=digest, **values)
+    return rendered(
+        "claims.md",
+        title="Claims of the papers, tested on other encoders",
+        about=folder.claims.about,
+        groups=[_group(title, group) for title, group in groups.items()],
+        on_seeds_alone=[each.claim.id for each in results if each.rests_on_seeds_alone],
+        sections=[_section(result) for result in results],
+        searches=[(search, search_table(search, tables)) for search in folder.searches],
+        counted=counted,
+        signed=signed,
+        in_words=outcomes_in_words,
+        word_of=OUTCOME_WORDS,
+        digest=folder.records.select(cells).digest(),
+    )
 
 
 # Groups of claims
@@ -128,48 +128,35 @@ def outcomes_in_words(outcomes: Iterable[Outcome]) -> str:
 
 def _group(title: str, results: Sequence[ClaimResult]) -> dict[str, Any]:
     """What the template says of the claims of encoders of one size."""
-    outcomes_of_sentence: dict[str, list[Outcome]] = {}
+    parts: dict[str, list[Outcome]] = {}  # the outcomes of a claim in several parts
+    by_task: list[Outcome] = []
     rows = []
     for result in results:
         claim, table = result.claim, result.claim.table
         if claim.entry.part_of:
-            outcomes = outcomes_of_sentence.setdefault(claim.entry.part_of, [])
-            outcomes.append(result.outcome)
+            parts.setdefault(claim.entry.part_of, []).append(result.outcome)
+        by_task += result.outcomes
+        paper = ShownCell(f"{table.paper}, {table.table}", link=f"papers/{table.id}.md")
         rows.append(
             [
                 ShownCell(claim.id, link=f"#{claim.id}"),
                 claim.entry.claim,
-                _encoders(claim),
-                ShownCell(
-                    f"{table.paper}, {table.table}", link=f"papers/{table.id}.md"
-                ),
+                " and ".join(f"`{name}`" for name in claim.encoders),
+                paper,
                 *(result.outcomes.count(outcome) for outcome in OUTCOME_WORDS),
                 len(result.findings),
                 result.in_paper if claim.is_printed else MISSING,
                 ShownCell(OUTCOME_WORDS[result.outcome], bold=True),
             ]
         )
-    parts = []
-    for sentence, outcomes in outcomes_of_sentence.items():
-        verb = "is part" if len(outcomes) == 1 else "are parts"
-        number = counted(len(outcomes), "claim")
-        parts.append(f"{number} ({outcomes_in_words(outcomes)}) {verb} of {sentence}.")
-    by_task = [outcome for result in results for outcome in result.outcomes]
     return {
         "title": title,
         "encoders": encoders_of(results),
-        "claims": counted(len(results), "claim"),
-        "outcomes": outcomes_in_words(result.outcome for result in results),
-        "tasks": len(by_task),
-        "outcomes_by_task": outcomes_in_words(by_task),
+        "outcomes": [result.outcome for result in results],
+        "by_task": by_task,
         "parts": parts,
         "table": table_of(OVERVIEW_HEAD, rows, texts=4),
     }
-
-
-def _encoders(claim: Claim) -> str:
-    """`bert-mini`, or both encoders where a claim compares two."""
-    return " and ".join(f"`{name}`" for name in claim.encoders)
 
 
 # The section of a claim
@@ -178,27 +165,43 @@ def _encoders(claim: Claim) -> str:
 def _section(result: ClaimResult) -> dict[str, Any]:
     """What the template says of a claim, with a row for each task."""
     claim = result.claim
-    protocol = [
-        *dict.fromkeys(
-            metric_in_words(column.metric or claim.table.metric)
-            for column in claim.columns
-        )
-    ]
+    metrics = [column.metric or claim.table.metric for column in claim.columns]
+    protocol = list(map(metric_in_words, dict.fromkeys(metrics)))
     if claim.table.aggregation:
         protocol.append(aggregation_in_words(claim.table.aggregation))
-    tasks = dict.fromkeys(f"`{column.task}`" for column in claim.columns)
-    protocol.append(f"on {', '.join(tasks)}")
     return {
-        "claim": claim,
-        "encoders": _encoders(claim),
-        "protocol": "; ".join(protocol),
-        "notes": _notes(result),
-        "outcome": OUTCOME_WORDS[result.outcome],
-        "tasks": counted(len(result.findings), "task"),
-        "counts": outcomes_in_words(result.outcomes),
-        "in_paper": result.in_paper if claim.is_printed else "",
+        "result": result,
+        "protocol": protocol,
+        "tasks": list(dict.fromkeys(column.task for column in claim.columns)),
+        "other_floors": [
+            finding
+            for finding in result.all_findings
+            if finding.other is not None and finding.other.points is not None
+        ],
+        "differences": [*_differences_of_rows(claim)],
         "table": table_of(FINDING_HEAD, map(_finding_row, result.all_findings)),
     }
+
+
+def _differences_of_rows(claim: Claim) -> Iterator[str]:
+    """How the methods that are compared differ from the rows of the paper, a sentence each."""
+    for row, method in zip(claim.rows, claim.methods, strict=True):
+        in_paper, here = (
+            f"`+{posts}`" if posts else "no post-processing"
+            for _, _, posts in (
+                name.partition("+") for name in (row.method or method, method)
+            )
+        )
+        if in_paper != here:
+            yield f"{row.label} is taken to have {in_paper} in the paper, and has {here} here."
+        other_tasks = [
+            f"`{row.tasks[column.id]}`"
+            for column in claim.columns
+            if row.tasks.get(column.id, column.task) != column.task
+        ]
+        if other_tasks:
+            tasks = ", ".join(other_tasks)
+            yield f"{row.label} is published on {tasks}, another text form than here."
 
 
 def _finding_row(finding: Finding) -> list[str]:
@@ -225,57 +228,6 @@ def _finding_row(finding: Finding) -> list[str]:
         OUTCOME_WORDS[finding.outcome],
         tested.by,
     ]
-
-
-def _notes(result: ClaimResult) -> list[str]:
-    """What the test leaves out, the claim's note, the other floor, and how rows differ here."""
-    claim, entry, notes = result.claim, result.claim.entry, []
-    if entry.part_of:
-        notes.append(f"This is part of {entry.part_of}.")
-    if not entry.of_paper:
-        notes.append("No paper claims this of the encoder that was tested.")
-    if entry.conjunction:
-        notes.append(
-            "It claims every column: it is `as claimed` only if all are, and `opposite` if one is."
-        )
-    if entry.note:
-        notes.append(entry.note)
-    others = []
-    for finding in result.all_findings:
-        other = finding.other
-        if other is not None and other.points is not None:
-            better, worse = other.sides
-            others.append(
-                f"{finding.label} {better} and {worse}, {signed(other.points)} "
-                f"({OUTCOME_WORDS[other.outcome]})"
-            )
-    if others:
-        notes.append(
-            "With the other floor of narrow coordinates (docs/flows.md): "
-            f"{'; '.join(others)}."
-        )
-    for row, method in zip(claim.rows, claim.methods, strict=True):
-        in_paper, here = (
-            f"`+{posts}`" if posts else "no post-processing"
-            for _, _, posts in (
-                name.partition("+") for name in (row.method or method, method)
-            )
-        )
-        if in_paper != here:
-            notes.append(
-                f"{row.label} is taken to have {in_paper} in the paper, and has {here} here."
-            )
-        other_tasks = [
-            f"`{row.tasks[column.id]}`"
-            for column in claim.columns
-            if row.tasks.get(column.id, column.task) != column.task
-        ]
-        if other_tasks:
-            notes.append(
-                f"{row.label} is published on {', '.join(other_tasks)}, another text form than "
-                "here."
-            )
-    return notes
 
 
 # Searches
