@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import asdict
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -18,13 +18,12 @@ from harness.cli import options as opt
 from harness.core.errors import UsageError
 from harness.core.terminal import wrapped
 from harness.data.places import Places
-from harness.registry import Registry, look_up
+from harness.registry import look_up
 from harness.report.diagnosis import answer_lines, diagnosis_facts
 from harness.report.explanation import effect_facts, owners_in_words, render_explanation
 from harness.report.next_steps import command_to_search
 from harness.report.sentences import standing_in_words
 from harness.resolve import Resolver
-from harness.results.explain import Explanation
 from harness.results.folder import ResultsFolder
 from harness.results.owners import owners_of, read_figures
 
@@ -99,14 +98,20 @@ def explain_command(
         )
         raise typer.Exit(status)
     folder = sources.folder
-    if mine is not None and as_json:
+    if mine is not None:
         diagnosis = folder.diagnose(cell, mine)
-        opt.say(json.dumps(diagnosis_facts(diagnosis, folder.causes, folder.registry)))
-    elif mine is not None:
+        if as_json:
+            facts = diagnosis_facts(diagnosis, folder.causes, folder.registry)
+            opt.say(json.dumps(facts))
+            return
         places = Resolver.from_options(
-            Places.from_environment(os.environ), sources.encoder or []
+            Places.from_environment(os.environ), sources.encoder
         ).places
-        _explain_difference(folder, places, cell, mine, verbose=verbose)
+        command = command_to_search(diagnosis.numbers[0], folder.registry, places)
+        for line in answer_lines(
+            diagnosis, folder.causes, folder.registry, search=command, verbose=verbose
+        ):
+            opt.say(line)
     elif cell.count("/") < 2:
         _list_rows(folder, cell, as_json)
     else:
@@ -157,57 +162,34 @@ def _list_rows(folder: ResultsFolder, place: str, as_json: bool) -> None:
     opt.say_rows(printed_rows, as_json)
 
 
-def _explain_difference(
-    folder: ResultsFolder, places: Places, place: str, mine: str, *, verbose: bool
-) -> None:
-    """Why a reader's numbers differ from published ones."""
-    diagnosis = folder.diagnose(place, mine)
-    search = command_to_search(diagnosis.numbers[0], folder.registry, places)
-    lines = answer_lines(
-        diagnosis, folder.causes, folder.registry, search=search, verbose=verbose
-    )
-    opt.say("\n".join(lines))
-
-
 def _explain_protocol(
     folder: ResultsFolder, cell: str, *, every_effect: bool, as_json: bool
 ) -> None:
     """What each other choice of a published number's protocol was measured to do."""
     explanation = folder.explain(cell)
-    if as_json:
-        facts = _protocol_facts(explanation, folder.registry)
-        facts["standings"] = [
-            standing_in_words(standing) for standing in folder.standings.get(cell, ())
-        ]
-        opt.say(json.dumps(facts))
+    if not as_json:
+        width = opt.terminal_width()
+        opt.say(
+            render_explanation(explanation, folder, width, every_effect=every_effect)
+        )
         return
-    text = render_explanation(
-        explanation,
-        folder.registry,
-        folder.traps,
-        opt.terminal_width(),
-        standings=folder.standings.get(cell, ()),
-        every_effect=every_effect,
-    )
-    opt.say(text)
-
-
-def _protocol_facts(explanation: Explanation, registry: Registry) -> dict[str, Any]:
-    """The explanation of a published number as JSON holds it, without a diagnosis."""
-    reproduction = explanation.reproduction
-    confirmed_by = None
-    if explanation.confirmed_by is not None:
-        confirmed_by = explanation.confirmed_by.program
-    nearest = []
-    for row, score in explanation.nearest.items():
-        nearest.append({**asdict(row), "score": score})
-    return {
+    reproduction, reference = explanation.reproduction, explanation.confirmed_by
+    facts = {
         "cell": reproduction.number.id,
         "published": reproduction.number.points,
         "measured": reproduction.measured,
         "evidence": reproduction.number.evidence,
-        "confirmed_by": confirmed_by,
+        "confirmed_by": None if reference is None else reference.program,
         "verdict": str(reproduction.state),
-        "nearest": nearest,
-        "choices": [effect_facts(effect, registry) for effect in explanation.effects],
+        "nearest": [
+            {**asdict(row), "score": score}
+            for row, score in explanation.nearest.items()
+        ],
+        "choices": [
+            effect_facts(effect, folder.registry) for effect in explanation.effects
+        ],
+        "standings": [
+            standing_in_words(standing) for standing in folder.standings.get(cell, ())
+        ],
     }
+    opt.say(json.dumps(facts))

@@ -8,24 +8,22 @@ one size the best method.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from harness.core.hardware import base_name
 from harness.core.metrics import metric_of
-from harness.core.types import LeaderboardColumn, Record, Section, is_transductive
+from harness.core.types import LeaderboardColumn, Record, Section
 from harness.report.sentences import coverage_note
 from harness.report.table import (
     DAGGER,
     HEADING,
-    TIE_MARK,
-    ShownCell,
     ShownColumn,
     ShownRow,
     ShownTable,
+    method_cell,
     row_of,
 )
 from harness.results.differences import ITEMS_OF_SEED_0, differences_of_rows
-from harness.results.encoder_sizes import EncoderSize
+from harness.results.encoder_sizes import in_groups
 from harness.results.folder import ResultsFolder
 from harness.results.index import (
     MISSING,
@@ -33,7 +31,6 @@ from harness.results.index import (
     Value,
     average,
     coverage,
-    encoder_of_method,
     methods_by_encoder,
 )
 from harness.results.scorings import Scoring, seven_values
@@ -68,6 +65,31 @@ OTHER_FLOOR = "In brackets: with the other floor of narrow coordinates (docs/flo
 FACTS = ("Dim.", "Rank", "Params", "ms / sentence")  # further columns of the seven
 
 
+def boards(
+    methods: Sequence[str],
+    folder: ResultsFolder,
+    scorings: Iterable[Scoring],
+    sections: Iterable[Section],
+    *,
+    with_ties: bool = False,
+) -> list[ShownTable]:
+    """The tables of these methods that have a row: the seven tasks, then further sections.
+
+    Args:
+        methods: The methods to choose from.
+        folder: The results.
+        scorings: How the seven tasks are scored, in a table each.
+        sections: The further sections.
+        with_ties: As in `seven_tasks`.
+    """
+    tables = [
+        seven_tasks(methods, scoring, folder, with_ties=with_ties)
+        for scoring in scorings
+    ]
+    tables += [section_board(name, methods, folder) for name in sections]
+    return [table for table in tables if table is not None]
+
+
 def seven_tasks(
     methods: Sequence[str],
     scoring: Scoring,
@@ -88,28 +110,30 @@ def seven_tasks(
     results = folder.records
     measured = {method: seven_values(results, method, scoring) for method in methods}
     rows = _ranked(measured, by_column=-1)
-    marks, remarks = {}, []
+    texts = {}
+    for method, values in rows.items():
+        texts[method] = [*map(str, values), *_facts(method, scoring, results)]
+    tied, remarks = set[str](), []
     if with_ties:
         averages = {}
         for method, values in rows.items():
             if values[-1].mean is not None:
                 averages[method] = values[-1].mean
         differences = differences_of_rows(averages, scoring, folder.differences)
-        tied = [each.contrast.second for each in differences if each.is_tie]
-        marks = dict.fromkeys(tied, f" {TIE_MARK}")
+        tied = {each.contrast.second for each in differences if each.is_tie}
         if differences:
             is_of_seed_0 = any(each.by == ITEMS_OF_SEED_0 for each in differences)
             remarks.append(SEED_0_COMPARED if is_of_seed_0 else SEEDS_COMPARED)
         elif len(averages) > 1:
             remarks.append(NOT_COMPARED)
-    texts = {}
-    for method, values in rows.items():
-        cells = [*map(str, values)]
-        floors = _other_floors(method, scoring, folder) if with_ties else {}
-        for place, other in floors.items():
-            cells[place] += f" ({other})"
-            remarks = [*dict.fromkeys([*remarks, OTHER_FLOOR])]
-        texts[method] = [*cells, *_facts(method, scoring, results)]
+        other_floors = {
+            method: _other_floors(method, scoring, folder) for method in texts
+        }
+        for method, floors in other_floors.items():
+            for place, other in floors.items():
+                texts[method][place] += f" ({other})"
+        if any(other_floors.values()):
+            remarks.append(OTHER_FLOOR)
     columns = [
         ShownColumn(label, key=f"{task}/{'.'.join(scoring.path)}")
         for label, task in scoring.tasks_by_label.items()
@@ -119,8 +143,8 @@ def seven_tasks(
         texts,
         [*columns, *map(ShownColumn, (AVERAGE, *FACTS))],
         folder,
-        marks=marks,
-        remark=" ".join(remarks),
+        tied=tied,
+        remarks=remarks,
         title=f"{scoring.correlation.capitalize()}, `{scoring.aggregation}`, {text_form}",
         key=scoring.id,
     )
@@ -201,8 +225,8 @@ def _board(
     columns: Sequence[ShownColumn],
     folder: ResultsFolder,
     *,
-    marks: Mapping[str, str] | None = None,
-    remark: str = "",
+    tied: Collection[str] = (),
+    remarks: Sequence[str] = (),
     **further: str,
 ) -> ShownTable | None:
     """A board of ordered rows, the largest models first, each size below its heading.
@@ -211,25 +235,22 @@ def _board(
         rows: The cells of each method; a board without rows is None.
         columns: The columns but for the first; the key of a score names its task.
         folder: The results.
-        marks: What follows the name of a method.
-        remark: What is said below the board.
+        tied: The methods that are tied with the one above.
+        remarks: What is said below the board.
         further: Title, introduction and key of the table.
     """
     if not rows:
         return None
-    rows_by_size: dict[EncoderSize, list[ShownRow]] = {size: [] for size in EncoderSize}
-    for method, cells in rows.items():
-        mark = f" {DAGGER}" if is_transductive(method) else ""
-        name = ShownCell(f"`{method}`", mark=mark + (marks or {}).get(method, ""))
-        size = folder.encoder_sizes[base_name(encoder_of_method(method))]
-        rows_by_size[size].append(row_of([name, *cells], key=method))
-    groups = {size: group for size, group in rows_by_size.items() if group}
+    groups = in_groups(rows, folder.encoder_sizes)
     shown_rows: list[ShownRow] = []
-    for size, group in groups.items():
+    for size, methods in groups.items():
         if len(groups) > 1:
             shown_rows.append(row_of([size.heading], HEADING))
-        shown_rows += group
-    notes = [_coverage_notes(folder.records, [*rows], columns), remark]
+        for method in methods:
+            name = method_cell(method, is_tied=method in tied)
+            shown_rows.append(row_of([name, *rows[method]], key=method))
+    coverage_remark = _coverage_remark(folder.records, [*rows], columns)
+    notes = [coverage_remark, " ".join(remarks)]
     return ShownTable(
         columns=[ShownColumn("method", is_text=True), *columns],
         rows=shown_rows,
@@ -238,7 +259,7 @@ def _board(
     )
 
 
-def _coverage_notes(
+def _coverage_remark(
     results: Results, methods: Sequence[str], columns: Sequence[ShownColumn]
 ) -> str:
     """The coverage of each encoder with word vectors on the tasks of the columns."""
@@ -246,9 +267,10 @@ def _coverage_notes(
     for encoder, encoder_methods in methods_by_encoder(methods).items():
         shares: dict[str, float] = {}
         for column in columns:
+            task = column.key.partition("/")[0]
             records: list[Record] = []
             for method in encoder_methods:
-                records += results.records(method, column.key.partition("/")[0])
+                records += results.records(method, task)
             share = coverage(records)
             if share is not None:
                 shares[column.heading] = share

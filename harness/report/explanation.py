@@ -12,15 +12,14 @@ from harness.report.sentences import (
     coverage_note,
     evidence_in_words,
     standing_in_words,
-    trap_link,
 )
+from harness.report.table import rendered
 from harness.results.effects import Effect, other_choices
 from harness.results.explain import Explanation
+from harness.results.folder import ResultsFolder
 from harness.results.index import MISSING
 from harness.results.owners import Owner
 from harness.results.protocols import Protocol
-from harness.results.standings import Standing
-from harness.results.traps import Trap
 
 # The choices of a protocol
 
@@ -106,97 +105,55 @@ EFFECTS_SHOWN = 10
 
 def render_explanation(
     explanation: Explanation,
-    registry: Registry,
-    traps: Sequence[Trap] = (),
+    folder: ResultsFolder,
     width: int | None = None,
     *,
-    standings: Sequence[Standing] = (),
     every_effect: bool = False,
 ) -> str:
     """The published number, what it needs and what was measured, then what each choice does to it.
 
     Args:
         explanation: What is explained.
-        registry: Methods and tasks by name.
-        traps: All traps, in the order of their numbers, which begin with 1.
+        folder: The results; traps are told by their numbers in it, which begin with 1.
         width: The width of the terminal, in characters; None: unlimited.
-        standings: What other published numbers say of it.
         every_effect: Whether all effects are shown, and not the first ten.
     """
-    number = explanation.reproduction.number
-    lines = [
-        f"{number.id}: {number.row.name}, {number.column.label}, published {number.value}",
-        f"source: {number.source}",
-    ]
-    lines += [f"note: {note}" for note in number.notes]
-    if number.why_not:
-        lines.append(f"{number.why_not.state}: {number.why_not.explanation}")
-    else:
-        lines += _lines_on_protocol(explanation)
-    lines += [standing_in_words(standing) for standing in standings]
-    if not number.why_not:
-        lines += _lines_on_score(explanation, registry)
-    parts = ["\n".join(wrapped(line, width) for line in lines)]
-    if explanation.protocol is None:
-        return parts[0]
-    shown = explanation.effects[: None if every_effect else EFFECTS_SHOWN]
-    title = "What each other choice was measured to do"
-    if shown:
-        rows = [_effect_row(effect, registry) for effect in shown]
-        parts.append(f"{title}:\n\n{text_table(rows, EFFECT_HEAD, width)}")
-    else:
-        parts.append(f"{title}: none was measured")
-    if len(explanation.effects) > len(shown):
-        parts.append(f"{len(explanation.effects) - len(shown)} more: --all")
-    # The traps that the trap_number is known for, and those that show one of the effects.
-    numbers = {place for place, trap in enumerate(traps, 1) if trap.applies_to(number)}
-    numbers.update(trap_number for effect in shown for trap_number in effect.traps)
-    if numbers:
-        trap_lines = ["Traps that apply:"]
-        for trap_number in sorted(numbers):
-            title = traps[trap_number - 1].title
-            trap_lines.append(
-                f"  {trap_number}. {title}: {trap_link(trap_number, traps)}"
-            )
-        parts.append("\n".join(trap_lines))
-    return "\n\n".join(parts)
-
-
-def _lines_on_protocol(explanation: Explanation) -> list[str]:
-    """The method that reproduces a number, and its protocol with the evidence for it."""
-    number, protocol = explanation.reproduction.number, explanation.protocol
-    lines = [f"needs: {number.method} on {', '.join(number.tasks)}"]
-    evidence = evidence_in_words(number, explanation.confirmed_by)
-    if evidence:
-        lines.append(f"evidence: {evidence}")
+    reproduction, protocol = explanation.reproduction, explanation.protocol
+    number, registry = reproduction.number, folder.registry
+    coverage = {}
+    if reproduction.coverage is not None:
+        coverage[number.column.label] = reproduction.coverage
+    nearest = {}
     if protocol is not None:
-        score = f"{protocol.score} {protocol.aggregation}".rstrip()
-        lines.append(f"protocol: {protocol.text} text, split {protocol.split}, {score}")
-    return lines
-
-
-def _lines_on_score(explanation: Explanation, registry: Registry) -> list[str]:
-    """What was measured, or the command that measures it; the nearest rows that were measured."""
-    reproduction = explanation.reproduction
-    difference = reproduction.verdict.difference
-    if reproduction.measured is None or difference is None:
-        command = command_to_measure(reproduction.number, registry)
-        lines = [f"measured: {reproduction.state}", f"run: {command}"]
-    else:
-        verdict = f"{signed(difference, 4)}, {reproduction.state}"
-        lines = [f"measured: {reproduction.measured:.4f} ({verdict})"]
-        if reproduction.coverage is not None:
-            column = reproduction.number.column.label
-            note = coverage_note({column: reproduction.coverage})
-            lines += [f"word vectors: {note}"] if note else []
-    if explanation.protocol is not None:
-        for row, score in explanation.nearest.items():
-            differences = other_choices(explanation.protocol, row)
-            words = choices_in_words(differences) or "this protocol"
-            lines.append(
-                f"nearest row measured: {row.encoder} with {words}: {score:.2f}"
-            )
-    return lines
+        for row in explanation.nearest:
+            nearest[row] = choices_in_words(other_choices(protocol, row))
+    shown = explanation.effects[: None if every_effect else EFFECTS_SHOWN]
+    rows = [_effect_row(effect, registry) for effect in shown]
+    # The traps that the number is known for, and those that show one of the effects.
+    in_effects = {place for effect in shown for place in effect.traps}
+    traps = {
+        place: trap.title
+        for place, trap in enumerate(folder.traps, start=1)
+        if place in in_effects or trap.applies_to(number)
+    }
+    text = rendered(
+        "explanation.txt",
+        explanation=explanation,
+        reproduction=reproduction,
+        number=number,
+        protocol=protocol,
+        difference=reproduction.verdict.difference,
+        evidence=evidence_in_words(number, explanation.confirmed_by),
+        standings=map(standing_in_words, folder.standings.get(number.id, ())),
+        command=command_to_measure(number, registry),
+        coverage=coverage_note(coverage),
+        nearest=nearest,
+        effects=text_table(rows, EFFECT_HEAD, width) if rows else "",
+        hidden=len(explanation.effects) - len(shown),
+        traps=traps,
+        signed=signed,
+    )
+    return "\n".join(wrapped(line, width) for line in text.splitlines())
 
 
 # Whose numbers

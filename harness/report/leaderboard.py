@@ -14,7 +14,7 @@ from typing import Any
 from harness.core.files import file_name
 from harness.core.types import Record, Section
 from harness.registry import Registry
-from harness.report.boards import SECTIONS, section_board, seven_tasks
+from harness.report.boards import SECTIONS, boards
 from harness.report.front import PAPERS_TABLES, measured_most, missing, published_tables
 from harness.report.papers import legend, published_table
 from harness.report.table import markdown, rendered
@@ -23,7 +23,7 @@ from harness.results.folder import ResultsFolder
 from harness.results.index import Results, methods_by_encoder
 from harness.results.origins import origin_of_encoder
 from harness.results.reproduction import compose_method
-from harness.results.scorings import SCORINGS, SIMCSE, WHITENING
+from harness.results.scorings import COMPARED_SCORINGS, SCORINGS, SIMCSE
 
 SECTIONS_OF_LEADERBOARD: tuple[Section, ...] = ("transfer", "embedded")
 
@@ -36,10 +36,6 @@ def encoder_file(encoder: str) -> str:
 def leaderboard(folder: ResultsFolder) -> str:
     """The whole page."""
     methods = folder.records.methods
-    boards = [
-        *(seven_tasks(methods, scoring, folder) for scoring in (SIMCSE, WHITENING)),
-        *(section_board(name, methods, folder) for name in SECTIONS_OF_LEADERBOARD),
-    ]
     links_by_size = {}
     encoders = methods_by_encoder(methods)
     for size, names in in_groups(encoders, folder.encoder_sizes).items():
@@ -58,7 +54,7 @@ def leaderboard(folder: ResultsFolder) -> str:
         papers=papers,
         legend=legend(),
         published_tables=published_tables(folder),
-        boards=[board for board in boards if board is not None],
+        boards=boards(methods, folder, COMPARED_SCORINGS, SECTIONS_OF_LEADERBOARD),
         links_by_size=links_by_size,
         digest=folder.records.digest(),
         **_origins(folder.records, methods),
@@ -72,13 +68,6 @@ def encoder_page(encoder: str, folder: ResultsFolder) -> str:
     own = folder.records.select(
         cell for cell in folder.records.by_cell if cell[0] in own_methods
     )
-    boards = [
-        *(
-            seven_tasks(methods, scoring, folder, with_ties=True)
-            for scoring in SCORINGS
-        ),
-        *(section_board(name, methods, folder) for name in SECTIONS),
-    ]
     config = folder.registry.encoders.get(encoder.partition(":")[0])
     weights = ""
     if config is not None:
@@ -94,7 +83,7 @@ def encoder_page(encoder: str, folder: ResultsFolder) -> str:
     return rendered(
         "encoder.md",
         title=encoder,
-        boards=[board for board in boards if board is not None],
+        boards=boards(methods, folder, SCORINGS, SECTIONS, with_ties=True),
         config=config,
         weights=weights,
         notes=notes,
@@ -123,8 +112,7 @@ def _origins(results: Results, methods: Sequence[str]) -> Mapping[str, Any]:
 def examples_part(records: Path, registry: Registry) -> str:
     """A table of each encoder: the example plug-ins, and what comes with the harness."""
     folder = ResultsFolder(records, registry)
-    boards = [
-        seven_tasks(methods, SIMCSE, folder)
-        for methods in methods_by_encoder(folder.records.methods).values()
-    ]
-    return "\n\n".join(markdown(board) for board in boards if board is not None)
+    tables = []
+    for methods in methods_by_encoder(folder.records.methods).values():
+        tables += boards(methods, folder, [SIMCSE], [])
+    return "\n\n".join(map(markdown, tables))

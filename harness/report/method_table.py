@@ -21,6 +21,7 @@ from harness.report.table import (
     ShownCell,
     ShownRow,
     ShownTable,
+    method_cell,
     rendered,
     row_of,
     table_of,
@@ -166,8 +167,7 @@ def method_table(
             best[heading] = max(means)
     rows = []
     for place, method in enumerate(methods):
-        mark = f" {DAGGER}" if is_transductive(method) else ""
-        cells = [ShownCell(f"`{method}`", mark=mark)]
+        cells = [method_cell(method)]
         for heading in columns:
             value = values[heading][place]
             is_best = heading in best and value.mean == best[heading]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -20,7 +19,6 @@ from harness.results.verdict import CellState
 
 if TYPE_CHECKING:
     from harness.results.conformance import Reference
-    from harness.results.traps import Trap
 
 AGGREGATION_WORDS: Mapping[str, str] = {
     "all": "subsets concatenated (all)",
@@ -214,7 +212,7 @@ def place_in_words(number: PublishedNumber) -> str:
     return number.row_id
 
 
-# Commands and traps
+# Commands
 
 
 def command_to_measure(number: PublishedNumber, registry: Registry) -> str:
@@ -222,10 +220,3 @@ def command_to_measure(number: PublishedNumber, registry: Registry) -> str:
     encoder = base_name(encoder_of_method(number.method or ""))
     path = f" --encoder {encoder}=PATH" if encoder in registry.by_hand else ""
     return f"harness run{path} -m '{number.method}' -t {' '.join(number.tasks)}"
-
-
-def trap_link(number: int, traps: Sequence[Trap]) -> str:
-    """Where the page of traps shows one: `results/tables/protocols.md#7-sick-r-has-two-sizes`."""
-    heading = f"{number} {traps[number - 1].title.lower()}"
-    words = re.sub(r"[^\w -]", "", heading)
-    return f"results/tables/protocols.md#{words.replace(' ', '-')}"

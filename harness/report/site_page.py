@@ -30,7 +30,7 @@ from harness.report.bibtex import (
     keys_of,
     software,
 )
-from harness.report.boards import SECTIONS, section_board, seven_tasks
+from harness.report.boards import SECTIONS, boards
 from harness.report.claims import (
     OUTCOME_WORDS,
     claims_by_size,
@@ -114,7 +114,8 @@ def site_page(folder: ResultsFolder, picture: Picture | None) -> str:
     files = {
         name: (TEMPLATE_FOLDER / name).read_text(encoding="utf-8") for name in FILES
     }
-    boards = [*_boards(folder)]
+    all_boards = boards(folder.records.methods, folder, SCORINGS, SECTIONS)
+    shown_boards = [*map(_without_headings, all_boards)]
     text = environment.get_template("site.html").render(
         made_from=made_from(folder, picture),
         software=software(),
@@ -125,12 +126,12 @@ def site_page(folder: ResultsFolder, picture: Picture | None) -> str:
         claims=[*_claims(folder)],
         picture=picture,
         picture_file=PICTURE,
-        boards=boards,
+        boards=shown_boards,
         papers=_papers(folder),
         legend=legend(),
         marks=VERDICT_MARKS,
         files=files,
-        data=dialog_data(folder, boards),
+        data=dialog_data(folder, shown_boards),
     )
     return f"{text.rstrip()}\n"
 
@@ -197,18 +198,10 @@ def _claims(folder: ResultsFolder) -> Iterator[ShownTable]:
         yield table_of(CLAIMS_HEAD, rows, 4, title=title, about=about)
 
 
-def _boards(folder: ResultsFolder) -> Iterator[ShownTable]:
-    """Every table of the leaderboard that has a row, without headings among the rows."""
-    methods = folder.records.methods
-    boards = [seven_tasks(methods, scoring, folder) for scoring in SCORINGS]
-    boards += [section_board(section, methods, folder) for section in SECTIONS]
-    for board in boards:
-        if board is not None:
-            yield replace(
-                board,
-                title=board.title.replace("`", ""),
-                rows=[row for row in board.rows if row.kind != HEADING],
-            )
+def _without_headings(board: ShownTable) -> ShownTable:
+    """A board without headings among its rows, which the script filters and orders."""
+    rows = [row for row in board.rows if row.kind != HEADING]
+    return replace(board, title=board.title.replace("`", ""), rows=rows)
 
 
 # What the dialog of a number shows: JSON for `site.js`. An empty field is left out. A text

@@ -9,7 +9,7 @@ template of that folder, filled with tables and sentences.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -19,6 +19,7 @@ from tabulate import tabulate
 
 from harness.core.terminal import text_table
 from harness.core.toml import read_typed
+from harness.core.types import is_transductive
 from harness.results.verdict import TOLERANCES
 
 if TYPE_CHECKING:
@@ -67,6 +68,11 @@ class ShownColumn:
     heading: str
     is_text: bool = False
     key: str = ""
+
+    @property
+    def side(self) -> str:
+        """The side on which its texts are aligned."""
+        return "left" if self.is_text else "right"
 
 
 @dataclass(frozen=True)
@@ -130,10 +136,18 @@ def row_of(values: Iterable[object], kind: str = "", key: str = "") -> ShownRow:
     return ShownRow(cells, kind, key)
 
 
+def method_cell(method: str, *, is_tied: bool = False) -> ShownCell:
+    """The id of a method, with the marks of a transductive one and of a tie."""
+    marks = f" {DAGGER}" if is_transductive(method) else ""
+    if is_tied:
+        marks += f" {TIE_MARK}"
+    return ShownCell(f"`{method}`", mark=marks)
+
+
 # Markdown
 
 WHITE_SPACE = re.compile(r"[\x00-\x20\x7f\x85\u2028\u2029]+")  # a no-break space stays
-CODE_SPAN = re.compile(r"(`[^`<>]+`)")  # which shows its text as it is
+CODE_SPAN = re.compile(r"`([^`<>]+)`")  # which shows its text as it is
 ENTITY_START = re.compile(r"&(?=#?\w+;)")
 # Characters that are markup anywhere, an underscore that is markup at the edge of a word,
 # and what is markup at the start of a line.
@@ -144,15 +158,22 @@ BLOCK_START = re.compile(r"^(\d+(?=[.)](?:\s|$))|(?=[#>])|(?=[-+=](?:[\s=-]|$)))
 @cache  # the same names are on many pages
 def escape(text: str) -> str:
     """A text from data as one line of Markdown that shows it; `code` stays code."""
-    parts = []
-    for part in CODE_SPAN.split(one_line(text)):
-        parts.append(part if CODE_SPAN.fullmatch(part) else _plain(part))
-    return BLOCK_START.sub(r"\1\\", "".join(parts))
+    return BLOCK_START.sub(r"\1\\", _in_parts(text, _plain, "`{}`".format))
 
 
 def one_line(text: str) -> str:
     """A text on one line, without blanks around it; no-break spaces stay."""
     return WHITE_SPACE.sub(" ", text).strip(" ")
+
+
+def _in_parts(
+    text: str, plain: Callable[[str], str], code: Callable[[str], str]
+) -> str:
+    """A text on one line, its code in the form of code and all else in that of plain text."""
+    parts = CODE_SPAN.split(one_line(text))
+    parts[::2] = map(plain, parts[::2])
+    parts[1::2] = map(code, parts[1::2])
+    return "".join(parts)
 
 
 def _plain(text: str) -> str:
@@ -162,22 +183,33 @@ def _plain(text: str) -> str:
 
 
 def link_to(heading: str) -> str:
-    """A link to a heading of the same page, by the address that it has on GitHub."""
-    words = re.sub(r"[^\w -]", "", heading.lower())
-    return f"[{escape(heading)}](#{words.replace(' ', '-')})"
+    """A link to a heading of the same page."""
+    return f"[{escape(heading)}](#{anchor(heading)})"
+
+
+def anchor(heading: str) -> str:
+    """The address that a heading has on GitHub, after the `#`."""
+    return re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
 
 
 def markdown(table: ShownTable) -> str:
     """The table in Markdown, without its title and notes."""
-    lines = []
+    rows = []
     for row in table.rows:
         cells = [_in_markdown(cell) for cell in row.cells]
         if row.kind == HEADING:
             cells = [f"*{cells[0]}*", *[""] * (len(table.columns) - 1)]
-        lines.append(cells)
-    headings = [_in_a_cell(escape(column.heading)) for column in table.columns]
-    sides = ["left" if column.is_text else "right" for column in table.columns]
-    return tabulate(lines, headings, "pipe", colalign=sides, disable_numparse=True)
+        rows.append(cells)
+    # A column is one cell of several lines, since tabulate takes long for each cell.
+    columns = ["\n".join(texts) for texts in zip(*rows, strict=True)]
+    return tabulate(
+        [columns],
+        [_in_markdown(ShownCell(column.heading)) for column in table.columns],
+        "pipe",
+        colalign=[column.side for column in table.columns],
+        disable_numparse=True,
+        preserve_whitespace=True,
+    )
 
 
 def _in_markdown(cell: ShownCell) -> str:
@@ -186,12 +218,7 @@ def _in_markdown(cell: ShownCell) -> str:
         text = f"**{text}**"
     if cell.link:
         text = f"[{text}]({cell.link})"
-    return _in_a_cell(text + cell.mark)
-
-
-def _in_a_cell(text: str) -> str:
-    """A text in which no bar ends the cell."""
-    return text.replace("|", "\\|")
+    return f"{text}{cell.mark}".replace("|", "\\|")  # a bar would end the cell
 
 
 # LaTeX
@@ -250,15 +277,11 @@ def _latex_line(cells: Iterable[str]) -> str:
 
 def latex_escape(text: str) -> str:
     """A text from data as LaTeX that prints it; `code` is in typewriter type."""
-    commands = _latex_commands()
-    escaped = []
-    for part in CODE_SPAN.split(one_line(text)):
-        if CODE_SPAN.fullmatch(part):
-            code = part.strip("`").translate(commands)
-            escaped.append(f"\\texttt{{{code}}}")
-        else:
-            escaped.append(part.translate(commands))
-    return "".join(escaped)
+
+    def printed(part: str) -> str:
+        return part.translate(_latex_commands())
+
+    return _in_parts(text, printed, lambda code: f"\\texttt{{{printed(code)}}}")
 
 
 @cache
@@ -278,7 +301,7 @@ def terminal(table: ShownTable, width: int | None) -> str:
         texts = [one_line(cell.plain).replace("`", "") for cell in row.cells]
         rows.append(texts + [""] * (len(table.columns) - len(texts)))
     headings = [column.heading for column in table.columns]
-    sides = ["left" if column.is_text else "right" for column in table.columns]
+    sides = [column.side for column in table.columns]
     return text_table(rows, headings, width, sides)
 
 
@@ -309,7 +332,12 @@ def templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {"md": escape, "table": _table_in_markdown, "link": link_to}
+    made.filters |= {
+        "md": escape,
+        "table": _table_in_markdown,
+        "link": link_to,
+        "anchor": anchor,
+    }
     made.policies["json.dumps_kwargs"] = JSON_FORM
     made.globals["tolerances"] = TOLERANCES
     return made

@@ -87,15 +87,15 @@ def size_of_encoder(
 
 
 def in_groups(
-    encoders: Iterable[str], sizes: Mapping[str, EncoderSize]
+    names: Iterable[str], sizes: Mapping[str, EncoderSize]
 ) -> dict[EncoderSize, list[str]]:
-    """The encoders of each group, the largest models first; empty groups are left out.
+    """The names of each group, the largest models first; empty groups are left out.
 
     Args:
-        encoders: Names, with a maximum length or without.
+        names: Ids of methods, or names of encoders with or without a maximum length.
         sizes: The size of each encoder by its name without a maximum length.
     """
     groups: dict[EncoderSize, list[str]] = {size: [] for size in EncoderSize}
-    for encoder in encoders:
-        groups[sizes[base_name(encoder)]].append(encoder)
+    for name in names:
+        groups[sizes[base_name(encoder_of_method(name))]].append(name)
     return {size: members for size, members in groups.items() if members}

@@ -76,7 +76,7 @@ def explanation(*scores):
 
 def test_explanations_are_golden(approved):
     texts = [
-        f"# {what}\n{render_explanation(explanation(*MEASURED[what]), REGISTRY, FOLDER.traps)}"
+        f"# {what}\n{render_explanation(explanation(*MEASURED[what]), FOLDER)}"
         for what in MEASURED
     ]
     assert "\n\n".join(texts) + "\n" == approved("golden/explanations.txt")
@@ -89,7 +89,7 @@ def test_the_nearest_fit_corpus_of_the_kind_is_shown_among_many(encoder):
         *many, (f"{encoder}.mean+whitening:256@snli-18k", "sts-b", 50.0)
     )
     assert [row.fit_on for row in explained.nearest] == ["target", "snli-18k"]
-    assert "fit on snli-18k, text raw: 50.00" in render_explanation(explained, REGISTRY)
+    assert "fit on snli-18k, text raw: 50.00" in render_explanation(explained, FOLDER)
 
 
 def test_a_trap_is_named_at_the_rows_that_it_is_known_at():
@@ -100,4 +100,4 @@ def test_a_trap_is_named_at_the_rows_that_it_is_known_at():
     }.items():
         cell = published_number(place, TABLES)
         explained = explain(cell, results_of(), REGISTRY, {}, FOLDER.traps)
-        assert title in render_explanation(explained, REGISTRY, FOLDER.traps)
+        assert title in render_explanation(explained, FOLDER)
