@@ -14,7 +14,6 @@ from typing import Annotated
 import typer
 
 from harness.cli import options as opt
-from harness.cli.selection import record_patterns
 from harness.core.files import write_atomically
 from harness.core.terminal import wrapped
 from harness.plugins import plugins_in_use
@@ -50,7 +49,7 @@ def check_command(
         check_published(published, Path("contradictions.md"))
         return
     opt.note_packaged(baseline)
-    patterns = record_patterns(method, task, encoder)
+    patterns = opt.record_patterns(method, task, encoder)
     # Without the records that come with the harness.
     runs, committed = (
         ResultsFolder(folder, patterns.registry, folders=[folder])

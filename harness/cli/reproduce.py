@@ -17,8 +17,7 @@ import typer
 
 from harness.cli import options as opt
 from harness.cli.first_run import fetch_small_data, next_step
-from harness.cli.run import measure
-from harness.cli.selection import Selected, select
+from harness.cli.run import Selected, measure, select
 from harness.cli.summary import (
     count_in_words,
     lines_of_differing_numbers,

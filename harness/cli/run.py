@@ -9,7 +9,7 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from harness.cli import options as opt
-from harness.cli.selection import Selected, select
 from harness.cli.summary import by_cell, numbers_beside, score_in_words, score_table
 from harness.core.errors import CACHE_SETTING, HarnessError, UsageError
 from harness.core.files import make_folder
@@ -25,9 +24,20 @@ from harness.core.interfaces import EncoderConfig, Trained
 from harness.core.terminal import counted, progress_on
 from harness.core.types import Progress, Record
 from harness.data.places import Places
+from harness.data.tasks.loader import TaskLoader, limited, limited_corpus
 from harness.evaluation.processes import results_of
 from harness.evaluation.run import Outcome, RunContext, execute, failed
-from harness.evaluation.select import PlannedCell, part_of
+from harness.evaluation.select import (
+    PROFILES,
+    PlannedCell,
+    on_hardware,
+    part_of,
+    profile,
+    quick_set,
+    select_cells,
+)
+from harness.registry import Registry, look_up
+from harness.resolve import Resolver
 from harness.results.layout import papers_of, require_own, tables_naming
 from harness.results.records import cell_of
 from harness.results.store import Store, note_failures
@@ -124,7 +134,66 @@ def run_command(
     raise typer.Exit(opt.worst_status(outcome.exit_status for outcome in outcomes))
 
 
-# The step that `harness reproduce` shares
+# The steps that `harness reproduce` shares
+
+
+@dataclass(frozen=True)
+class Selected:
+    """The cells of a command, and what they need.
+
+    Attributes:
+        cells: The cells to measure.
+        loader: Loads the texts of their tasks and corpora.
+        registry: Knows their encoders, those given by hand included.
+    """
+
+    cells: tuple[PlannedCell, ...]
+    loader: TaskLoader
+    registry: Registry
+
+
+def select(options: opt.Run, baseline: Path, is_gate: bool = False) -> Selected:
+    """Select the cells of a command's options: those named, or else those of a profile.
+
+    Notes say what a word was taken for, what a glob leaves out, and, even where a
+    command is quiet, which modules of a folder given by hand its poolings do not use.
+
+    Args:
+        options: The options of the command.
+        baseline: The results folder whose papers the profile `papers` reads.
+        is_gate: Whether the quick set of the baseline takes the place of a profile.
+
+    Raises:
+        UsageError: The options name what is not known here.
+    """
+    profile_name = options.profile or "all"
+    look_up("profile", profile_name, dict.fromkeys(PROFILES))
+    resolver = Resolver.from_options(options.places(), options.encoder)
+    methods = resolver.patterns(options.method)
+    tasks = resolver.task_patterns(options.task)
+    registry, corpora = resolver.registry, resolver.registry.corpora
+    omissions = ""
+    if methods or tasks:
+        cells, omissions = select_cells(registry, methods, tasks, options.seeds)
+    elif is_gate:
+        cells = quick_set(registry, baseline)
+    else:
+        cells = profile(registry, profile_name, papers_of(baseline), options.seeds)
+    cells = on_hardware(cells, options.device, options.dtype, options.batch_tokens)
+    if not options.quiet:
+        opt.note_meanings(options.method, methods)
+        opt.note_meanings(options.task, tasks)
+        if omissions:
+            opt.note(omissions)
+    for text in resolver.bypass_notes(dict.fromkeys(cell.method for cell in cells)):
+        opt.note(f"Note: {text}")
+    limit = options.limit
+    if limit is not None:
+        cells = tuple(replace(cell, task=limited(cell.task, limit)) for cell in cells)
+        corpora = {
+            name: limited_corpus(corpus, limit) for name, corpus in corpora.items()
+        }
+    return Selected(cells, TaskLoader(resolver.places, corpora), registry)
 
 
 def measure(

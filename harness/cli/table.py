@@ -17,7 +17,6 @@ from typing import Annotated
 import typer
 
 from harness.cli import options as opt
-from harness.cli.selection import Patterns, record_patterns
 from harness.core.errors import UsageError
 from harness.core.terminal import progress_on
 from harness.core.types import AGGREGATIONS
@@ -103,7 +102,7 @@ def table_command(
     (paired bootstrap, Holm's correction). A test is a paired bootstrap over pairs with
     Holm's correction over tasks; it compares the means over all seeds.
     """
-    patterns = record_patterns([*(method or []), *(test or ())], task, encoder)
+    patterns = opt.record_patterns([*(method or []), *(test or ())], task, encoder)
     folder = opt.measured_folder(results, patterns.registry)
     loader = TaskLoader(folders.places(), patterns.registry.corpora)
     with progress_on(sys.stderr) as progress:
@@ -129,7 +128,7 @@ def table_command(
 
 
 def _say_cells(
-    patterns: Patterns,
+    patterns: opt.Patterns,
     folder: ResultsFolder,
     every_score: bool,
     *,
@@ -176,7 +175,7 @@ def _say_rows(rows: opt.PrintedRows, is_csv: bool, as_json: bool) -> None:
 
 
 def _table_of_methods(
-    patterns: Patterns,
+    patterns: opt.Patterns,
     resampler: Resampler,
     paper_tables: Sequence[str] | None,
     aggregation: str | None,
@@ -209,7 +208,7 @@ def _table_of_methods(
 
 
 def _say_test(
-    patterns: Patterns, resampler: Resampler, *, is_csv: bool, as_json: bool
+    patterns: opt.Patterns, resampler: Resampler, *, is_csv: bool, as_json: bool
 ) -> None:
     """The test of two methods on each task, and how to make one that lacks similarities."""
     folder = resampler.results

@@ -29,7 +29,7 @@ from harness.core.metrics import (
 )
 from harness.core.metrics.geometry import alignment_uniformity
 from harness.core.pairs import Pairs
-from harness.core.provenance import code_digest, code_of, plugins_of
+from harness.core.provenance import PLUGINS, code_digest, code_of
 from harness.core.types import Record, Task
 from harness.data.places import revision_of
 from harness.data.tasks.loader import CellTexts
@@ -62,24 +62,19 @@ def identity_of(
     Returns:
         A text or a digest for each of these facts, by its name in the record.
     """
+    method, metric = cell.method, metric_of(cell.task)
     identity = {
-        "method": cell.method.identity,
+        "method": method.identity,
         "data": texts.digests["data"],
         "encoding": encoder_key,
         "code": code_digest(),
-        **code_of(*_computing_parts(cell)),
+        **code_of(method.encoder, method.pooling, *method.post, metric, cell.task.load),
         **texts.digests,
     }
     if with_fit and texts.fit_corpus is not None:
-        sample = FitCorpusSample.of(cell.method, cell.seed, texts.fit_corpus)
+        sample = FitCorpusSample.of(method, cell.seed, texts.fit_corpus)
         identity["fit"] = sample.digest
     return identity
-
-
-def _computing_parts(cell: PlannedCell) -> tuple[object, ...]:
-    """The parts of a cell whose code computes its score."""
-    method, metric = cell.method, metric_of(cell.task)
-    return (method.encoder, method.pooling, *method.post, metric, cell.task.load)
 
 
 # Fit
@@ -106,7 +101,6 @@ def fit(
     x: Any = vectors
     if posts and not isinstance(x, Moments):
         x = read_only_view(x)
-        _require_rows_to_fit_on(x)
     transforms: list[Transform] = []
     for post in posts:
         is_whole = post.from_moments or share == 1
@@ -126,19 +120,6 @@ def fit(
         if len(transforms) < len(posts):
             x = x.after(transform) if isinstance(x, Moments) else applied(transform, x)
     return tuple(transforms)
-
-
-def _require_rows_to_fit_on(x: Float[np.ndarray, "n D"]) -> None:
-    """Raise ScoreError unless there are rows, finite ones that are not all equal."""
-    finding = "no sentences to fit on"
-    if len(x):
-        lowest, highest = x.min(axis=0), x.max(axis=0)
-        if not np.isfinite([lowest, highest]).all():
-            raise ScoreError("a row of the vectors to fit on is not finite")
-        if (lowest < highest).any():
-            return
-        finding = "all of them are equal"
-    raise ScoreError(f"wanted vectors to fit on that differ, found: {finding}")
 
 
 def applied(
@@ -281,7 +262,11 @@ def record_of(
     digests.pop("method")  # the record holds it as `identity`
     devices = [str(settings.get("device", "cpu")) for settings in cost.encoder_facts]
     device = ", ".join(dict.fromkeys(devices)) or "cpu"
-    plugins = plugins_of(*_computing_parts(cell))
+    plugins = {
+        name: plugin.version
+        for name, plugin in PLUGINS.items()
+        if f"plugin {name}" in identity
+    }
     installed = packages()
     other_versions = {
         library: versions
@@ -295,7 +280,7 @@ def record_of(
         "peak_memory_mb": _peak_memory_mb(),
         "workers": workers if workers > 1 else None,
         "coverage": None if cost.coverage is None else round(cost.coverage, 4),
-        "plugins": {name: plugin.version for name, plugin in plugins.items()} or None,
+        "plugins": plugins or None,
         "revision": revision_of(encoder.path),
         "max_length": encoder.identity.max_length,
         "parameters": encoder.identity.parameters,
