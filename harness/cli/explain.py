@@ -85,9 +85,9 @@ def explain_command(
         if mine is None:
             raise UsageError("--model needs --mine NUMBER, the number to look for")
         # Only a search opens models, with the modules that take.
-        from harness.cli.search import search
+        from harness.cli.verify import search_choices
 
-        status = search(
+        status = search_choices(
             cell,
             mine,
             model,

@@ -1,20 +1,21 @@
-"""`harness verify`: whether a model scores what its card says.
+"""`harness verify`: whether a model scores what its card says; and `harness explain --model`.
 
 The numbers of a model (its card, `.eval_results`, result files of mteb) are measured, and
-it is said which are reproduced.
+it is said which are reproduced. `search_choices` looks for the choices that give a number.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import version as version_of
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -24,22 +25,29 @@ from harness.core.errors import AssetMissing, HarnessError, UsageError
 from harness.core.files import file_name, make_folder, parse_json, write_atomically
 from harness.core.terminal import Bar
 from harness.core.types import Method
+from harness.data.places import Places
 from harness.data.tasks.loader import TaskLoader
 from harness.encoders.checkpoint import MODULES_FILE
-from harness.evaluation.search import Explainer
+from harness.evaluation.search import Explainer, check_numbers, explained
 from harness.evaluation.variants import VariantScores
-from harness.evaluation.verification import check_numbers, explained
-from harness.registry import Registry
+from harness.registry import look_up
 from harness.report.card_check import (
+    explanation_facts,
+    explanation_in_words,
     models_page,
     verification_facts,
     verification_markdown,
     verification_text,
 )
 from harness.resolve import Resolver
-from harness.results.card_numbers import CardNumber, Verification
-from harness.results.card_statements import CARD_FILE
-from harness.results.cards import mark_other_models, numbers_of_model
+from harness.results.card_statements import CARD_FILE, Statement
+from harness.results.cards import (
+    OWN_DATA_SETS,
+    Verification,
+    interpret,
+    mark_other_models,
+    numbers_of_model,
+)
 from harness.transforms.pooling import NATIVE, Native
 
 # The programs whose versions a verification for a pull request states.
@@ -105,104 +113,74 @@ def verify_command(
         resolver = Resolver.from_options(folders.places(), encoder)
         key = ""
         try:
-            opened = _open(name, resolver, card or [])
+            scores, verification = _opened(name, resolver, card or [])
         except AssetMissing as error:
             verification = Verification(name, name, faults=(str(error),))
         else:
-            key = opened.digest({"search": search, "encodings": encodings})
-            earlier_status = None
+            key = digest_of(
+                {
+                    "version": version_of("sentence-embedding-harness"),
+                    "method": scores.method.identity,
+                    "encoder": scores.open(scores.method.encoder).identity.key,
+                    "verification": repr(verification),
+                    "options": {"search": search, "encodings": encodings},
+                }
+            )
             if output is not None:
                 earlier_status = _earlier_status(_facts_file(output, name), key)
-            if earlier_status is not None:
-                opt.note(f"{name}: done before ({output})")
-                statuses.append(earlier_status)
-                continue
-            verification = opened.verify(search=search, most_encodings=encodings)
+                if earlier_status is not None:
+                    opt.note(f"{name}: done before ({output})")
+                    statuses.append(earlier_status)
+                    continue
+            with Bar(sys.stderr) as scores.progress:
+                numbers = tuple(
+                    check_numbers(scores, verification.numbers, resolver.registry)
+                )
+                if search:
+                    explainer = Explainer(
+                        scores, resolver.registry, encodings, opt.note
+                    )
+                    numbers = explained(numbers, explainer)
+            verification = replace(verification, numbers=numbers)
         statuses.append(verification.exit_status)
         if output is not None:
             facts = {**verification_facts(verification), "key": key}
             text = f"{json.dumps(facts, indent=1)}\n"
             write_atomically(_facts_file(output, name), text.encode())
             _write_models_page(output)
-        _print_verification(verification, markdown=markdown, as_json=as_json)
+        if as_json:
+            opt.say(json.dumps(verification_facts(verification)))
+        elif markdown:
+            versions = {program: version_of(program) for program in PROGRAMS}
+            today = datetime.now(UTC).date().isoformat()
+            opt.say(verification_markdown(verification, versions, today))
+        else:
+            opt.say(verification_text(verification, opt.terminal_width()))
     raise typer.Exit(opt.worst_status(statuses))
 
 
-@dataclass(frozen=True, kw_only=True)
-class _OpenedModel:
-    """A model that is on this machine, with the numbers that are stated of it.
-
-    Attributes:
-        method: The method that its own modules define.
-        key: The key of its encodings, which a digest of its files is part of.
-        registry: The tasks.
-        loader: Reads their texts, once for the digests and the scores.
-        numbers: Its numbers.
-        unchecked: Its verification before any number is checked.
-    """
-
-    method: Method
-    key: str
-    registry: Registry
-    loader: TaskLoader
-    numbers: Sequence[CardNumber]
-    unchecked: Verification
-
-    def digest(self, options: Mapping[str, Any]) -> str:
-        """The digest of all that a verification depends on.
-
-        That is the numbers, the files of the model, the data, the options and the version.
-        """
-        return digest_of(
-            {
-                "version": version_of("sentence-embedding-harness"),
-                "method": self.method.identity,
-                "encoder": self.key,
-                "numbers": [repr(number) for number in self.numbers],
-                "faults": list(self.unchecked.faults),
-                "data": dict(self.unchecked.data),
-                "options": dict(options),
-            }
-        )
-
-    def verify(self, *, search: bool, most_encodings: int | None) -> Verification:
-        """Measure the model, and check its numbers.
-
-        Args:
-            search: Whether to look for what a number that differs may have meant.
-            most_encodings: How many encodings of a task such a search may make; None is
-                no bound.
-        """
-        with Bar(sys.stderr) as bar:
-            model = VariantScores(self.method, self.loader, bar)
-            numbers = tuple(check_numbers(model, self.numbers, self.registry))
-            if search:
-                explainer = Explainer(model, self.registry, most_encodings, opt.note)
-                numbers = explained(numbers, explainer)
-        judged_tasks = {number.task for number in numbers if number.verdict}
-        data = {
-            task: digest
-            for task, digest in self.unchecked.data.items()
-            if task in judged_tasks
-        }
-        return replace(self.unchecked, numbers=numbers, data=data)
-
-
-def _open(name: str, resolver: Resolver, card_files: Sequence[Path]) -> _OpenedModel:
-    """A model with its numbers. Raises AssetMissing for one that is not on this machine.
+def _opened(
+    name: str, resolver: Resolver, card_files: Sequence[Path]
+) -> tuple[VariantScores, Verification]:
+    """A model, and its numbers before any is checked.
 
     Args:
         name: The model as the command line names it.
         resolver: Finds methods and files.
         card_files: Files of numbers in addition to the ones in the model's folder.
+
+    Raises:
+        AssetMissing: The model is not on this machine.
     """
     method = own_method(resolver.method(name), resolver)
-    folder = resolver.places.encoder(method.encoder.member(0))
-    identity = resolver.places.identify(method.encoder, folder)
-    stated_numbers, faults = numbers_of_model(folder, resolver.registry, card_files)
-    repository = getattr(method.encoder.source, "repo", "")
-    numbers = mark_other_models(stated_numbers, (name, folder.name, repository))
+    encoder = method.encoder
     loader = TaskLoader(resolver.places, resolver.registry.corpora)
+    scores = VariantScores(method, loader)
+    folder = resolver.places.encoder(encoder.member(0))
+    weights = scores.open(encoder).identity.digests.get("weights", "")
+    numbers, faults = numbers_of_model(folder, resolver.registry, card_files)
+    repository = getattr(encoder.source, "repo", "")
+    numbers = mark_other_models(numbers, (name, folder.name, repository))
     data = {}
     for number in numbers:
         for task in (number.task, number.or_task):
@@ -210,21 +188,16 @@ def _open(name: str, resolver: Resolver, card_files: Sequence[Path]) -> _OpenedM
                 with suppress(HarnessError):
                     texts = loader.texts(resolver.registry.tasks[task])
                     data[task] = texts.digests["data"]
-    return _OpenedModel(
-        method=method,
-        key=identity.key,
-        registry=resolver.registry,
-        loader=loader,
-        numbers=numbers,
-        unchecked=Verification(
-            model=name,
-            method=method.id,
-            faults=faults,
-            weights=identity.digests.get("weights", ""),
-            data=data,
-            has_card=(folder / CARD_FILE).is_file(),
-        ),
+    verification = Verification(
+        model=name,
+        method=method.id,
+        numbers=tuple(numbers),
+        faults=tuple(faults),
+        weights=weights,
+        data=data,
+        has_card=(folder / CARD_FILE).is_file(),
     )
+    return scores, verification
 
 
 def own_method(method: Method, resolver: Resolver) -> Method:
@@ -239,20 +212,6 @@ def own_method(method: Method, resolver: Resolver) -> Method:
     if isinstance(method.pooling, Native) or method.post or not has_modules:
         return method
     return resolver.registry.parse(f"{encoder.name}.{NATIVE.name}")
-
-
-def _print_verification(
-    verification: Verification, *, markdown: bool, as_json: bool
-) -> None:
-    """Print a verification as JSON, as Markdown, or as text."""
-    if as_json:
-        opt.say(json.dumps(verification_facts(verification)))
-    elif markdown:
-        versions = {name: version_of(name) for name in PROGRAMS}
-        today = datetime.now(UTC).date().isoformat()
-        opt.say(verification_markdown(verification, versions, today))
-    else:
-        opt.say(verification_text(verification, opt.terminal_width()))
 
 
 # The folder of verifications: a file for each model, and a page of all
@@ -274,10 +233,8 @@ def _earlier_status(file: Path, key: str) -> int | None:
         facts = parse_json(file.read_bytes())
     except (FileNotFoundError, ValueError):
         return None
-    is_same = isinstance(facts, dict) and facts.get("key") == key
-    if not is_same or facts.get("exit_status") not in (0, 1):
-        return None
-    return int(facts["exit_status"])
+    status: int = facts["exit_status"]
+    return status if facts["key"] == key and status < 3 else None
 
 
 def _write_models_page(output: Path) -> None:
@@ -285,3 +242,43 @@ def _write_models_page(output: Path) -> None:
     facts = [parse_json(path.read_bytes()) for path in sorted(output.glob("*.json"))]
     write_atomically(output / MODELS_PAGE, models_page(facts).encode())
     opt.note(f"{output / MODELS_PAGE}: {len(facts)} models")
+
+
+# `harness explain --model`
+
+
+def search_choices(
+    task_name: str,
+    target: str,
+    model: str,
+    metric: str,
+    sources: opt.Sources,
+    *,
+    most_encodings: int | None,
+    as_json: bool,
+) -> int:
+    """Print the choices under which a model scores a number; the exit status."""
+    places = Places.from_environment(os.environ)
+    resolver = Resolver.from_options(places, sources.encoder)
+    [task_name] = resolver.task_patterns([task_name])
+    task = look_up("task", task_name, resolver.registry.tasks)
+    repository = f"{OWN_DATA_SETS}{task_name}"
+    statement = Statement(target, metric, data_set_id=repository, source="--mine")
+    number = interpret(statement, resolver.registry)
+    if number.why_not:
+        raise UsageError(
+            f"wanted a number such as --mine 75.46, and a --metric such as spearman; "
+            f"{number.why_not}"
+        )
+    method = own_method(resolver.method(model), resolver)
+    loader = TaskLoader(resolver.places, resolver.registry.corpora)
+    with Bar(sys.stderr) as bar:
+        scores = VariantScores(method, loader, bar)
+        explainer = Explainer(scores, resolver.registry, most_encodings, opt.note)
+        found = explainer.search(task, [number])[number]
+    if as_json:
+        facts = {"method": method.id, "task": task_name, "target": target}
+        opt.say(json.dumps(facts | explanation_facts(found)))
+    else:
+        opt.say(explanation_in_words(f"{task_name} {target}", found))
+    return 0 if found.measured is not None else 1

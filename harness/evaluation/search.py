@@ -1,4 +1,8 @@
-"""The search for what a number may have meant: the choices that give its digits.
+"""The check of a model's numbers, and the search for what a differing one may have meant.
+
+`check_numbers` measures each number under the model's own modules and prompts. The numbers
+of one source for one task are a run: one setting has to give the digits of all of them,
+for which `explained` searches.
 
 `Explainer.search` looks among other scores of the same vectors, other pairs of the data
 set, and variants of the encoding, the cheapest and likeliest first. A number with few
@@ -9,29 +13,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
-from itertools import product
+from dataclasses import dataclass, field, replace
+from itertools import groupby, product
 from typing import Any
 
-from harness.core.errors import HarnessError
+from harness.core.errors import AssetMissing, HarnessError
 from harness.core.hardware import FLOAT32, HALVES
-from harness.core.metrics.correlation import (
-    CORRELATIONS,
-    COSINE,
-    SIMILARITIES,
-    score_name,
-)
+from harness.core.metrics.correlation import CORRELATIONS, COSINE, SIMILARITIES
 from harness.core.terminal import duration
-from harness.core.types import AGGREGATIONS, Task, score_at
-from harness.encoders.native import NativeConfig
+from harness.core.types import AGGREGATIONS, Task
 from harness.evaluation.variants import AS_IT_IS, Reading, Variant, VariantScores
 from harness.registry import Registry
-from harness.results.card_numbers import (
-    BEST_SIMILARITY,
-    SAME_DIGITS,
-    CardNumber,
-    FoundChoices,
-)
+from harness.results.cards import SAME_DIGITS, CardNumber, FoundChoices
 from harness.transforms.pooling import MEAN, POOLINGS
 
 # Points that the scores of two programs differ by in half precision, where the order of
@@ -67,148 +60,118 @@ PADDED_LENGTHS = (64, 128, 256, 512)  # in tokens, of programs that pad every te
 
 # Scores of given vectors
 
-
-@dataclass(frozen=True)
-class OtherScore:
-    """Another score of given vectors than the stated one; empty settings are the number's."""
-
-    similarity: str = ""
-    correlation: str = ""
-    aggregation: str = "all"
-
-    def score(self, number: CardNumber, scores: Mapping[str, Any]) -> float | None:
-        """The score that is compared with a number; None if it is undefined."""
-        similarity = self.similarity or number.similarity
-        correlation = self.correlation or number.correlation
-        if similarity == BEST_SIMILARITY:
-            return number.score_in(scores, self.aggregation)
-        return score_at(scores, (score_name(similarity, correlation), self.aggregation))
-
-    def words(self, number: CardNumber) -> tuple[str, ...]:
-        """The differences from the number, a phrase each."""
-        phrases = []
-        if self.correlation not in ("", number.correlation):
-            phrases.append(
-                f"{self.correlation.capitalize()} for {number.correlation.capitalize()}"
-            )
-        if self.similarity not in ("", number.similarity):
-            phrases.append(f"{self.similarity} for {number.similarity}")
-        if self.aggregation != "all":
-            phrases.append(f"aggregation {self.aggregation}")
-        return tuple(phrases)
+# Another score of the same vectors: settings of a number that are exchanged. First the
+# score as it is stated, then those with one change, then all others.
+OtherScore = Mapping[str, Any]
+AS_STATED: OtherScore = {}
+SCORES: list[OtherScore] = []
+for _settings in product(
+    AGGREGATIONS, ("", *CORRELATIONS), ("", COSINE, *SIMILARITIES)
+):
+    _named = zip(("aggregation", "correlation", "similarity"), _settings, strict=True)
+    SCORES.append({name: value for name, value in _named if value not in ("", "all")})
+SCORES.sort(key=len)
 
 
-AS_STATED = OtherScore()
-# First the score as it is stated, then those with one change, then all others.
-SCORES = sorted(
-    (
-        OtherScore(similarity, correlation, aggregation)
-        for aggregation, correlation, similarity in product(
-            AGGREGATIONS, ("", *CORRELATIONS), ("", COSINE, *SIMILARITIES)
+def other_score_in_words(number: CardNumber, other: CardNumber) -> tuple[str, ...]:
+    """How another score differs from a number, a phrase for each setting."""
+    phrases = []
+    if other.correlation != number.correlation:
+        phrases.append(
+            f"{other.correlation.capitalize()} for {number.correlation.capitalize()}"
         )
-    ),
-    key=lambda other: (
-        bool(other.similarity) + bool(other.correlation) + (other.aggregation != "all")
-    ),
-)
+    if other.similarity != number.similarity:
+        phrases.append(f"{other.similarity} for {number.similarity}")
+    if other.aggregation != number.aggregation:
+        phrases.append(f"aggregation {other.aggregation}")
+    return tuple(phrases)
 
 
-def is_chance(number: CardNumber, tried: Sequence[float], tolerance: float) -> bool:
+def is_chance(number: CardNumber, tried: Iterable[float], tolerance: float) -> bool:
     """Whether one of the tried scores is likely to have the digits by chance.
 
     The expected number of such scores is the number of tried scores within a point of
     the number that lack its digits, times the share of these two points in which a score
     has the digits.
     """
-    near_misses = 0
-    for score in set(tried):
-        is_near = number.is_given_by(score, NEIGHBOURHOOD)
-        if is_near and not number.is_given_by(score, tolerance):
-            near_misses += 1
+    near_misses = [
+        score
+        for score in tried
+        if number.is_given_by(score, NEIGHBOURHOOD)
+        and not number.is_given_by(score, tolerance)
+    ]
     half_unit = min(reading.half_unit for reading in number.readings)
     share = min(max(tolerance, half_unit) / NEIGHBOURHOOD, 1.0)
-    return near_misses * share > LIKELY_CHANCE
+    return len(near_misses) * share > LIKELY_CHANCE
 
 
-# Vectors
+# Variants
+
+# The settings that are tried two at a time.
+PAIRS_OF_SETTINGS = (
+    ("prompt", "pooling"),
+    ("max_length", "pooling"),
+    ("prompt", "max_length"),
+)
 
 
-@dataclass(frozen=True)
-class Candidate:
-    """A task whose sentences are encoded under a variant.
+def values_of_settings(
+    model: VariantScores, task: Task, prompts: Sequence[str] = KNOWN_PROMPTS
+) -> dict[str, Iterable[Any]]:
+    """The values of each setting of a variant that are tried, the cheapest settings first.
 
-    Attributes:
-        task: The task.
-        variant: How its sentences are encoded.
-        has_other_pairs: Whether the number is about the pairs of another task.
+    Args:
+        model: The model, whose own settings are left out.
+        task: The task, which tells the lengths that cut something.
+        prompts: Prompts that are tried besides none and the model's own.
     """
-
-    task: Task
-    variant: Variant = AS_IT_IS
-    has_other_pairs: bool = False
-
-    @property
-    def words(self) -> tuple[str, ...]:
-        """The differences from the number, a phrase each."""
-        if not self.has_other_pairs:
-            return self.variant.words
-        splits = "+".join(self.task.scored)
-        pairs = f"{self.task.text} text, split {splits} ({self.task.name})"
-        return (*self.variant.words, pairs)
-
-    @property
-    def tolerance(self) -> float:
-        """The points by which its scores may miss a number's digits."""
-        is_whole = self.variant.dtype == FLOAT32
-        return DIGITS_OF_EXPLANATIONS if is_whole else DIGITS_OF_HALVES
+    own_modules, texts = model.modules, model.loader.texts(task)
+    unit_lengths = [True]
+    if own_modules and own_modules.is_normalised and own_modules.equal_pooling:
+        unit_lengths.append(False)
+    used_prompt = model.own_prompt(task)
+    if used_prompt is None:
+        used_prompt = model.default_prompt
+    tried_prompts = dict.fromkeys(("", *model.prompts.values(), *prompts))
+    tried_prompts.pop(used_prompt, None)
+    # A token has a character at least, so that a length above the characters of the
+    # longest text cuts nothing.
+    longest = max(len(sentence) for sentence in texts.sentences)
+    own_length = model.open(model.method.encoder).identity.max_length
+    lengths = [
+        length
+        for length in LENGTHS
+        if own_length and min(length, longest) != min(own_length, longest)
+    ]
+    return {
+        "unit_length": unit_lengths,
+        "dimensions": DIMENSIONS,
+        "first_pairs": [n for n in FIRST_PAIRS if n < len(texts.pairs)],
+        # All poolings after the first are read from the encoding that it made.
+        "pooling": [pooling.name for pooling in POOLINGS],
+        "prompt": list(tried_prompts),
+        "max_length": lengths,
+        "dtype": HALVES,
+        "lower_case": [True],
+        "rebuilds_tokenizer": [True],
+    }
 
 
 def variants(model: VariantScores, task: Task) -> Iterator[Variant]:
     """Variants of one setting, the cheapest and likeliest first."""
-    is_native = isinstance(model.method.encoder, NativeConfig)
-    if is_native or model.transformer is None:
-        yield Variant(unit_length=True)
-    modules = model.modules
-    if modules is not None and modules.is_normalised and modules.equal_pooling:
-        yield Variant(unit_length=False)
-    for dimensions in DIMENSIONS:
-        yield Variant(dimensions=dimensions)
-    pair_count = len(model.loader.texts(task).pairs)
-    for count in FIRST_PAIRS:
-        if count < pair_count:
-            yield Variant(first_pairs=count)
-    # All poolings after the first are read from the encoding that it made.
-    for pooling in POOLINGS:
-        if pooling.name != model.method.pooling.name:
-            yield Variant(pooling=pooling.name)
-    for prompt in _prompts(model, task):
-        yield Variant(prompt=prompt)
-    for length in _lengths(model, task):
-        yield Variant(max_length=length)
-    for dtype in HALVES:
-        yield Variant(dtype=dtype)
-    yield Variant(lower_case=True)
-    if model.transformer is not None:
-        yield Variant(tokenizer="rebuilt")
+    for setting, values in values_of_settings(model, task).items():
+        for value in values:
+            yield Variant(**{setting: value})
 
 
 def pairs_of_variants(model: VariantScores, task: Task) -> Iterator[Variant]:
     """Variants of two settings: a prompt with a pooling or length, a length with a pooling."""
-    prompts = [
-        Variant(prompt=prompt) for prompt in _prompts(model, task, KNOWN_PROMPTS[:2])
-    ]
-    lengths = [Variant(max_length=length) for length in _lengths(model, task)]
-    poolings = [Variant(pooling=pooling.name) for pooling in POOLINGS]
-    for first_settings, second_settings in (
-        (prompts, poolings),
-        (lengths, poolings),
-        (prompts, lengths),
-    ):
-        for first, second in product(first_settings, second_settings):
-            yield first | second
-    if model.transformer is not None:
-        for length in PADDED_LENGTHS:
-            yield Variant(pooling=MEAN.name, padded_to=length)
+    values = values_of_settings(model, task, KNOWN_PROMPTS[:2])
+    for first, second in PAIRS_OF_SETTINGS:
+        for one, other in product(values[first], values[second]):
+            yield Variant(**{first: one, second: other})
+    for length in PADDED_LENGTHS:
+        yield Variant(pooling=MEAN.name, padded_to=length)
 
 
 def variants_of_mteb(model: VariantScores) -> Iterator[Variant]:
@@ -230,34 +193,10 @@ def variants_of_mteb(model: VariantScores) -> Iterator[Variant]:
                 yield Variant(prompt=prompt, prompt_of_mteb=prompt_name)
 
 
-def _prompts(
-    model: VariantScores, task: Task, known: Sequence[str] = KNOWN_PROMPTS
-) -> list[str]:
-    """No prompt, the model's and those of others, but for the one that is used anyway."""
-    own_prompts = [] if model.modules is None else model.modules.prompts.values()
-    used_prompt = model.own_prompt(task)
-    if used_prompt is None:
-        used_prompt = model.default_prompt
-    prompts = dict.fromkeys(("", *own_prompts, *known))
-    prompts.pop(used_prompt, None)
-    return list(prompts)
-
-
-def _lengths(model: VariantScores, task: Task) -> list[int]:
-    """Usual lengths that may cut the task's texts elsewhere than the model's own does.
-
-    A token has a character at least, so that a length above the characters of the
-    longest text cuts nothing.
-    """
-    own_length = model.open(model.method.encoder).identity.max_length
-    if own_length is None:
-        return []
-    longest = max(len(sentence) for sentence in model.loader.texts(task).sentences)
-    uncut = min(own_length, longest)
-    return [length for length in LENGTHS if min(length, longest) != uncut]
-
-
 # The search
+
+# A variant, and the task whose sentences are encoded under it.
+Candidate = tuple[Variant, Task]
 
 
 @dataclass
@@ -286,7 +225,7 @@ class Explainer:
         holding: Sequence[CardNumber] = (),
         *,
         only_small: bool = False,
-    ) -> list[FoundChoices]:
+    ) -> dict[CardNumber, FoundChoices]:
         """The explanation of each number on a task: what gives its digits, or why nothing does.
 
         Args:
@@ -296,51 +235,42 @@ class Explainer:
             only_small: Whether only variants are tried that move few sentences or last
                 digits: other numbers of the run hold, so that most settings are right.
         """
-        tried: list[float] = []
+        tried: set[float] = set()
         stated = self.model.stated_variant(numbers[0].statement.settings)
         own_scores = self.model.scores(stated, task)
         explained: dict[CardNumber, FoundChoices] = {}
         for number in numbers:
-            explained |= _given(
-                [number],
-                own_scores,
-                SCORES,
-                Candidate(task),
-                tried,
-                is_alone=not holding,
-            )
+            explained |= _given([number], holding, own_scores, SCORES, (), tried)
         if len(explained) == len(numbers):
-            return [explained[number] for number in numbers]
-        encodings = skipped = 0
-        for candidate in self._announced_candidates(task, only_small):
-            variant = stated | candidate.variant
+            return explained
+        encodings = 0
+        for variant, pairs in self._announced_candidates(task, only_small):
             try:
-                reading = self.model.reading(variant, candidate.task)
-                is_costly = self.model.needs_encoding(reading)
-                if is_costly and encodings == self.most_encodings:
-                    skipped += 1
-                    continue
-                encodings += is_costly
-                scores = self.model.scores(variant, candidate.task)
+                reading = self.model.reading(stated | variant, pairs)
+                if self.model.needs_encoding(reading):
+                    if encodings == self.most_encodings:
+                        continue
+                    encodings += 1
+                scores = self.model.scores(stated | variant, pairs)
             except HarnessError:  # the model has no such variant, or data are elsewhere
                 continue
-            # A number that holds was compared with the tolerance of a verdict.
-            tolerance = max(candidate.tolerance, SAME_DIGITS)
-            if not all(n.is_given_by(n.score_in(scores), tolerance) for n in holding):
-                continue
+            words = variant.words
+            if pairs is not task:
+                splits = "+".join(pairs.scored)
+                words += (f"{pairs.text} text, split {splits} ({pairs.name})",)
             # Half precision gives no digits for sure, so that other scores of it prove nothing.
-            is_half = candidate.variant.dtype != FLOAT32
+            is_half = variant.dtype != FLOAT32
             others = [AS_STATED] if holding or is_half else SCORES
-            is_alone = len(numbers) + len(holding) == 1
-            given = _given(numbers, scores, others, candidate, tried, is_alone=is_alone)
+            tolerance = DIGITS_OF_HALVES if is_half else DIGITS_OF_EXPLANATIONS
+            given = _given(numbers, holding, scores, others, words, tried, tolerance)
             if given:
-                self.likely.insert(0, candidate.variant)
-                return [given[number] for number in numbers]
+                self.likely.insert(0, variant)
+                return given
         reason = "nothing that was tried gives it"
-        if skipped:
+        if encodings == self.most_encodings:
             reason = f"no choice among the first {encodings} encodings gives it"
         nothing = FoundChoices(tried=len(tried), reason=reason)
-        return [explained.get(number, nothing) for number in numbers]
+        return {number: explained.get(number, nothing) for number in numbers}
 
     def _announced_candidates(
         self, task: Task, only_small: bool
@@ -353,46 +283,40 @@ class Explainer:
         candidates = self._candidates(task)
         if only_small:
             candidates = [
-                candidate
-                for candidate in candidates
-                if candidate.variant.moves_little and not candidate.has_other_pairs
+                (variant, pairs)
+                for variant, pairs in candidates
+                if variant.moves_little and pairs is task
             ]
         self._announce(task, candidates)
         yield from candidates
-        if not only_small:
-            candidates = [
-                Candidate(task, variant) for variant in variants_of_mteb(self.model)
-            ]
-            if candidates:
-                self._announce(task, candidates)
-            yield from candidates
+        if only_small:
+            return
+        candidates = [(variant, task) for variant in variants_of_mteb(self.model)]
+        if candidates:
+            self._announce(task, candidates)
+        yield from candidates
 
     def _candidates(self, task: Task) -> list[Candidate]:
         """Other pairs of the data set, one variant, then two of them; each once."""
         data_set = task.name.partition(".")[0]
         others = [
-            Candidate(other, has_other_pairs=True)
+            other
             for other in self.registry.tasks.values()
             if other.name.partition(".")[0] == data_set
             and other.name != task.name
             and other.metric == task.metric
             and self.model.loader.places.has_data(other.asset)
         ]
-        scored = [
-            candidate for candidate in others if "train" not in candidate.task.scored
-        ]
-        candidates = [Candidate(task, variant) for variant in self.likely]
-        candidates += scored
-        candidates += [
-            Candidate(task, variant) for variant in variants(self.model, task)
-        ]
-        candidates += others
-        candidates += [
-            Candidate(task, pair) for pair in pairs_of_variants(self.model, task)
+        scored = [other for other in others if "train" not in other.scored]
+        candidates = [
+            *product(self.likely, [task]),
+            *product([AS_IT_IS], scored),
+            *product(variants(self.model, task), [task]),
+            *product([AS_IT_IS], others),
+            *product(pairs_of_variants(self.model, task), [task]),
         ]
         for other in scored:
-            for variant in variants(self.model, other.task):
-                candidates.append(Candidate(other.task, variant, has_other_pairs=True))
+            candidates += product(variants(self.model, other), [other])
         return list(dict.fromkeys(candidates))
 
     def _announce(self, task: Task, candidates: Sequence[Candidate]) -> None:
@@ -400,8 +324,8 @@ class Explainer:
         characters: dict[Reading, int] = {}
         for candidate in candidates:
             with suppress(HarnessError):
-                reading = self.model.reading(candidate.variant, candidate.task)
-                characters[reading] = self.model.characters(reading)
+                reading = self.model.reading(*candidate)
+                characters[reading] = reading.characters
         characters.pop(self.model.reading(AS_IT_IS, task), None)
         allowed = list(characters.values())[: self.most_encodings]
         note = f"{task.name}: a search of at most {len(allowed)} encodings"
@@ -413,42 +337,152 @@ class Explainer:
 
 def _given(
     numbers: Sequence[CardNumber],
+    holding: Sequence[CardNumber],
     scores: Mapping[str, Any],
     others: Iterable[OtherScore],
-    candidate: Candidate,
-    tried: list[float],
-    *,
-    is_alone: bool,
+    words: tuple[str, ...],
+    tried: set[float],
+    tolerance: float = DIGITS_OF_EXPLANATIONS,
 ) -> dict[CardNumber, FoundChoices]:
     """An explanation of each number by the first score under which all have their digits.
 
     Args:
-        numbers: The numbers of a run.
-        scores: What was measured in the candidate.
+        numbers: The numbers of a run that differ.
+        holding: Its numbers that hold, which have to have their digits, too.
+        scores: What was measured under some choices.
         others: The scores that the numbers are compared with.
-        candidate: The candidate.
+        words: The choices, a phrase each.
         tried: The scores that the first number was compared with; further ones are added.
-        is_alone: Whether no other number of the run tells a hit from chance.
+        tolerance: The points by which the scores may miss a number's digits.
 
     Returns:
         No explanation if there is no such score.
     """
-    for other in others:
-        measured_scores = [other.score(number, scores) for number in numbers]
-        if measured_scores[0] is not None:
-            tried.append(measured_scores[0])
-        measured = dict(zip(numbers, measured_scores, strict=True))
-        if all(
-            n.is_given_by(score, candidate.tolerance) for n, score in measured.items()
-        ):
-            return {
-                number: FoundChoices(
-                    words=(*other.words(number), *candidate.words),
-                    measured=score,
-                    tried=len(tried),
-                    is_chance=is_alone
-                    and is_chance(number, tried, candidate.tolerance),
-                )
-                for number, score in measured.items()
-            }
+    # A number that holds was compared with the tolerance of a verdict.
+    lenient = max(tolerance, SAME_DIGITS)
+    if not all(each.is_given_by(each.score_in(scores), lenient) for each in holding):
+        return {}
+    is_alone = len(numbers) + len(holding) == 1
+    for settings in others:
+        explanations = {}
+        for number in numbers:
+            other = replace(number, **settings)
+            measured = other.score_in(scores)
+            if number is numbers[0] and measured is not None:
+                tried.add(measured)
+            if not number.is_given_by(measured, tolerance):
+                break
+            explanations[number] = FoundChoices(
+                words=(*other_score_in_words(number, other), *words),
+                measured=measured,
+                tried=len(tried),
+                is_chance=is_alone and is_chance(number, tried, tolerance),
+            )
+        if len(explanations) == len(numbers):
+            return explanations
     return {}
+
+
+# All numbers of a model
+
+
+def check_numbers(
+    model: VariantScores, numbers: Iterable[CardNumber], registry: Registry
+) -> Iterator[CardNumber]:
+    """Measure and judge each number, under the model's own modules and prompts.
+
+    It is measured under the settings of its run, where these are stated. One that may be
+    of either of two tasks and holds on the second alone is a number of that task.
+    """
+    for number in numbers:
+        if number.why_not:
+            yield number
+            continue
+        judged: list[CardNumber] = []
+        try:
+            variant = model.stated_variant(number.statement.settings)
+            for task in filter(None, (number.task, number.or_task)):
+                score = number.score_in(model.scores(variant, registry.tasks[task]))
+                judged.insert(0, replace(number, task=task).judged(score))
+                if judged[0].holds:
+                    break
+            yield judged[0] if judged[0].holds else judged[-1]
+        except HarnessError as error:
+            is_missing = isinstance(error, AssetMissing)
+            yield replace(number, why_not=str(error), is_missing=is_missing)
+
+
+def explained(
+    numbers: Sequence[CardNumber], explainer: Explainer
+) -> tuple[CardNumber, ...]:
+    """The numbers; those whose digits were not measured have an explanation."""
+    explanations: dict[CardNumber, FoundChoices] = {}
+    judged = [number for number in numbers if number.verdict is not None]
+    for _, run in groupby(sorted(judged, key=_run_of), _run_of):
+        explanations |= _explain_run([*run], judged, explainer)
+    return tuple(
+        replace(number, explanation=explanations.get(number)) for number in numbers
+    )
+
+
+def _run_of(number: CardNumber) -> tuple[str, ...]:
+    """The facts that the numbers of one run of a model have in common."""
+    statement = number.statement
+    return (
+        statement.source,
+        statement.model,
+        number.task,
+        statement.split,
+        statement.revision,
+        repr(statement.settings),
+    )
+
+
+def _explain_run(
+    run: Sequence[CardNumber], judged: Sequence[CardNumber], explainer: Explainer
+) -> dict[CardNumber, FoundChoices]:
+    """The explanations of the numbers of a run that are not reproduced to their digits."""
+    explanations: dict[CardNumber, FoundChoices] = {}
+    unexplained = []
+    for number in run:
+        other_row = None if number.has_its_digits else _other_row(number, judged)
+        if other_row is not None:
+            explanations[number] = other_row
+        elif not number.has_its_digits:
+            unexplained.append(number)
+    if not unexplained:
+        return explanations
+    holding = [number for number in run if number.has_its_digits and number.is_fine]
+    found = explainer.search(
+        explainer.registry.tasks[run[0].task],
+        unexplained,
+        holding,
+        only_small=bool(holding) or not any(number.differs for number in run),
+    )
+    for number, explanation in found.items():
+        is_found = explanation.measured is not None
+        if not is_found and holding:
+            reason = f"{len(holding)} other numbers of this run are reproduced, this one is not"
+            explanation = replace(explanation, reason=reason)
+        # A number that holds but for its last digits needs no explanation.
+        if is_found or number.differs or holding:
+            explanations[number] = explanation
+    return explanations
+
+
+def _other_row(number: CardNumber, judged: Sequence[CardNumber]) -> FoundChoices | None:
+    """The explanation that the number was measured for another task of the card."""
+    if not number.is_fine:
+        return None
+    for other in judged:
+        is_other_row = other.task != number.task and other.score == number.score
+        if is_other_row and number.is_given_by(other.measured, DIGITS_OF_EXPLANATIONS):
+            statement = other.statement
+            names = [statement.data_set, statement.split, statement.metric]
+            place = " ".join(name for name in names if name)
+            return FoundChoices(
+                words=(f"the number of {place} in its place",),
+                measured=other.measured,
+                tried=len(judged),
+            )
+    return None

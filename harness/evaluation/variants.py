@@ -7,15 +7,15 @@ pooling. All else is as in a run: the cache of encodings, and the measurement of
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from harness.core.digests import digest_of
 from harness.core.environment import one_blas_thread
-from harness.core.errors import UsageError
+from harness.core.errors import HarnessError, UsageError
 from harness.core.hardware import FLOAT32, Hardware
 from harness.core.interfaces import EncoderConfig, Identity, Pooling
 from harness.core.metrics import unit_rows
@@ -30,11 +30,18 @@ from harness.encoders.transformer import (
     TransformerEncoder,
 )
 from harness.evaluation.cell import measure
-from harness.evaluation.embeddings import CachedEncoder, PooledEmbeddings
+from harness.evaluation.embeddings import CachedEncoder
 from harness.registry import look_up
 from harness.transforms.pooling import POOLINGS
 
-# Arguments of sentence-transformers' `encode` that move no vector.
+# Arguments of sentence-transformers' `encode`: those that are settings of a variant, and
+# those that move no vector.
+SETTING_OF_ARGUMENT = {
+    "prompt": "prompt",
+    "prompt_name": "prompt",
+    "normalize_embeddings": "unit_length",
+    "truncate_dim": "dimensions",
+}
 WITHOUT_EFFECT = (
     "batch_size",
     "show_progress_bar",
@@ -45,6 +52,24 @@ WITHOUT_EFFECT = (
 
 TRIED_PROMPT = "tried"  # the name that a prompt gets that is not the model's own
 TASK_KIND = "STS"  # mteb's name for the prompt of all tasks of pairs
+
+# How each setting of a variant is said, and those values that are said otherwise.
+WORDS = {
+    "prompt": "the prompt {!r}",
+    "pooling": "pooling {}",
+    "max_length": "max length {}",
+    "dtype": "{}",
+    "dimensions": "the first {} dimensions",
+    "first_pairs": "the first {:,} pairs",
+    "lower_case": "lower-cased text",
+    "rebuilds_tokenizer": "the tokenizer as transformers 5 rebuilds it",
+    "padded_to": "the padding to {} tokens in the mean",
+}
+WORDS_OF_VALUES = {
+    ("prompt", ""): "no prompt",
+    ("unit_length", True): "normalised vectors",
+    ("unit_length", False): "vectors not normalised",
+}
 
 
 @dataclass(frozen=True)
@@ -67,8 +92,8 @@ class Variant:
             modules give.
         first_pairs: How many of the first pairs are scored; None for all.
         lower_case: Whether texts are put into lower case, before anything else.
-        tokenizer: `rebuilt` for the tokenizer that transformers 5 makes of a folder,
-            where it is not the one of its file.
+        rebuilds_tokenizer: Whether the tokenizer is the one that transformers 5 makes of
+            a folder, where that is not the one of its file.
         padded_to: The tokens to which texts are padded, where the mean is taken over the
             padding, too; None for means over the tokens of the text.
     """
@@ -82,55 +107,38 @@ class Variant:
     dimensions: int | None = None
     first_pairs: int | None = None
     lower_case: bool = False
-    tokenizer: Literal["file", "rebuilt"] = "file"
+    rebuilds_tokenizer: bool = False
     padded_to: int | None = None
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The settings that differ from the model's files, by name."""
+        defaults = vars(Variant)
+        return {
+            name: value for name, value in vars(self).items() if value != defaults[name]
+        }
 
     @property
     def moves_little(self) -> bool:
         """Whether it moves few sentences, or last digits alone."""
-        is_cut_or_half = self.max_length is not None or self.dtype != FLOAT32
-        return is_cut_or_half or self.unit_length is not None
+        return bool(self.settings.keys() & {"max_length", "dtype", "unit_length"})
 
     @property
     def words(self) -> tuple[str, ...]:
         """The differences from the model's files, a phrase each."""
+        settings = self.settings
         phrases = []
-        if self.prompt_of_mteb:
-            phrases.append(f"mteb's prompt {self.prompt_of_mteb} ({self.prompt!r})")
-        elif self.prompt:
-            phrases.append(f"the prompt {self.prompt!r}")
-        elif self.prompt is not None:
-            phrases.append("no prompt")
-        if self.pooling:
-            phrases.append(f"pooling {self.pooling}")
-        if self.max_length is not None:
-            phrases.append(f"max length {self.max_length}")
-        if self.dtype != FLOAT32:
-            phrases.append(self.dtype)
-        if self.unit_length:
-            phrases.append("normalised vectors")
-        elif self.unit_length is not None:
-            phrases.append("vectors not normalised")
-        if self.dimensions is not None:
-            phrases.append(f"the first {self.dimensions} dimensions")
-        if self.first_pairs is not None:
-            phrases.append(f"the first {self.first_pairs:,} pairs")
-        if self.lower_case:
-            phrases.append("lower-cased text")
-        if self.tokenizer == "rebuilt":
-            phrases.append("the tokenizer as transformers 5 rebuilds it")
-        if self.padded_to is not None:
-            phrases.append(f"the padding to {self.padded_to} tokens in the mean")
+        if settings.pop("prompt_of_mteb", None):
+            prompt = settings.pop("prompt")
+            phrases.append(f"mteb's prompt {self.prompt_of_mteb} ({prompt!r})")
+        for name, value in settings.items():
+            words = WORDS_OF_VALUES.get((name, value)) or WORDS[name]
+            phrases.append(words.format(value))
         return tuple(phrases)
 
     def __or__(self, other: Variant) -> Variant:
         """Both variants together. A setting that both have is taken from `other`."""
-        changes = {
-            setting.name: getattr(other, setting.name)
-            for setting in fields(other)
-            if getattr(other, setting.name) != setting.default
-        }
-        return replace(self, **changes)
+        return replace(self, **other.settings)
 
 
 AS_IT_IS = Variant()
@@ -139,27 +147,25 @@ AS_IT_IS = Variant()
 # How texts are read under a variant
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Reading:
     """How the sentences of a task are encoded; equal readings share their encodings.
 
     Attributes:
-        task: The task.
         encoder: The encoder.
-        prefix: The text before each sentence.
-        lower_case: Whether sentences are put into lower case.
+        texts: The sentences as the encoder gets them.
         pooling: The pooling, which is read from the encodings.
     """
 
-    task: Task
     encoder: EncoderConfig
-    prefix: str
-    lower_case: bool
+    texts: tuple[str, ...]
     pooling: Pooling = field(compare=False)
 
-    def text(self, sentence: str) -> str:
-        """A sentence as the encoder gets it."""
-        return self.prefix + (sentence.lower() if self.lower_case else sentence)
+    @property
+    def characters(self) -> int:
+        """The characters of the texts, with their padding."""
+        padding = TOKEN_CHARACTERS * getattr(self.encoder, "padded_to", 0)
+        return sum(max(len(text), padding) for text in self.texts)
 
 
 @dataclass(frozen=True)
@@ -183,23 +189,10 @@ class PaddedConfig(TransformerConfig):
         return super().load(path, cache).with_padding_in_mean(self.padded_to)
 
 
-def _with_prompt(transformer: TransformerConfig, prompt: str) -> NativeConfig:
-    """A transformer under the modules of its folder, with this text before each sentence."""
-    own_prompts: tuple[tuple[str, str], ...] = ()
-    if isinstance(transformer, PromptedConfig):
-        own_prompts = transformer.prompts
-    prompts = (*own_prompts, (TRIED_PROMPT, prompt))
-    prompted = PromptedConfig(**_settings(transformer), prompts=prompts)
-    return NativeConfig(prompted, TRIED_PROMPT)
-
-
 def _settings(transformer: TransformerConfig) -> dict[str, Any]:
     """The settings of a transformer that are not those of a subclass."""
-    return {
-        setting.name: getattr(transformer, setting.name)
-        for setting in fields(TransformerConfig)
-        if setting.init
-    }
+    names = [setting.name for setting in fields(TransformerConfig)]
+    return {name: getattr(transformer, name) for name in names}
 
 
 # Measurement
@@ -214,14 +207,17 @@ class VariantScores:
             under the pooling that its id names.
         loader: Reads the tasks, and knows where files are.
         progress: Counts the sentences that are encoded.
-        measured: The scores so far, as a record has them, by variant and task.
+        measured: The scores so far, as a record has them, by variant and task; or why
+            there are none.
         opened: The encoder that was used last, by its configuration.
     """
 
     method: Method
     loader: TaskLoader
     progress: Progress = field(default_factory=Progress)
-    measured: dict[tuple[Variant, str], Mapping[str, Any]] = field(default_factory=dict)
+    measured: dict[tuple[Variant, str], Mapping[str, Any] | HarnessError] = field(
+        default_factory=dict
+    )
     opened: dict[EncoderConfig, CachedEncoder] = field(default_factory=dict)
 
     @cached_property
@@ -239,20 +235,22 @@ class VariantScores:
         inner = config.of if isinstance(config, NativeConfig) else config
         return inner if isinstance(inner, TransformerConfig) else None
 
+    @property
+    def prompts(self) -> Mapping[str, str]:
+        """The prompts of its folder, by name."""
+        return {} if self.modules is None else self.modules.prompts
+
     def own_prompt(self, task: Task) -> str | None:
         """The prompt of the model that mteb uses for a task.
 
         A prompt for the task's name in mteb comes before a prompt for all tasks of its
         kind. None if the model has neither: then its default prompt is used.
         """
-        prompts = {} if self.modules is None else self.modules.prompts
         data_set = task.name.partition(".")[0]
-        names = [*task.aliases, data_set.upper()]
-        if data_set == "sts-b":
-            names.append("STSBenchmark")
-        for name in (*names, TASK_KIND):
-            if name in prompts:
-                return prompts[name]
+        name_in_mteb = {"sts-b": "STSBenchmark"}.get(data_set, data_set.upper())
+        for name in (*task.aliases, name_in_mteb, TASK_KIND):
+            if name in self.prompts:
+                return self.prompts[name]
         return None
 
     @property
@@ -270,28 +268,25 @@ class VariantScores:
         normalised: there the pooling is used that equals the modules without their last.
         Raises UsageError for a length or a precision that the encoder does not have.
         """
-        config, transformer = self.method.encoder, self.transformer
-        if transformer is not None and variant.tokenizer == "rebuilt":
-            transformer = replace(transformer, tokenizer="rebuilt")
+        encoder, transformer = self.method.encoder, self.transformer
+        prompt = self.own_prompt(task) if variant.prompt is None else variant.prompt
+        prefix = prompt or ""
         pooling_name = variant.pooling
         if variant.unit_length is False and self.modules is not None:
             pooling_name = self.modules.equal_pooling
-        pooling = self.method.pooling
-        if pooling_name:
-            [pooling] = (known for known in POOLINGS if known.name == pooling_name)
-        prompt = variant.prompt
-        if prompt is None:
-            prompt = self.own_prompt(task)
-        encoder, prefix = config, prompt or ""
-        if transformer is not None and isinstance(config, NativeConfig):
+        if transformer is not None and variant.rebuilds_tokenizer:
+            transformer = replace(transformer, tokenizer="rebuilt")
+        if transformer is not None and isinstance(encoder, NativeConfig):
             if pooling_name:
                 encoder = transformer
                 prefix = self.default_prompt if prompt is None else prompt
             else:
                 prefix = ""  # the modules put it before the texts themselves
-                encoder = replace(config, of=transformer)
+                encoder = replace(encoder, of=transformer)
                 if prompt is not None:
-                    encoder = _with_prompt(transformer, prompt)
+                    prompts = ((TRIED_PROMPT, prompt),)
+                    prompted = PromptedConfig(**_settings(transformer), prompts=prompts)
+                    encoder = NativeConfig(prompted, TRIED_PROMPT)
         elif transformer is not None:
             encoder = transformer
         if variant.max_length is not None:
@@ -301,13 +296,13 @@ class VariantScores:
             encoder = PaddedConfig(**_settings(cut), padded_to=variant.padded_to)
         if variant.dtype != FLOAT32:
             encoder = encoder.on(Hardware("cpu", variant.dtype))
-        return Reading(
-            task=task,
-            encoder=encoder,
-            prefix=prefix,
-            lower_case=variant.lower_case,
-            pooling=pooling,
-        )
+        poolings = {pooling.name: pooling for pooling in POOLINGS}
+        pooling = poolings.get(pooling_name, self.method.pooling)
+        sentences = list(self.loader.texts(task).sentences)
+        if variant.lower_case:
+            sentences = [sentence.lower() for sentence in sentences]
+        texts = tuple(prefix + sentence for sentence in sentences)
+        return Reading(encoder, texts, pooling)
 
     def open(self, config: EncoderConfig) -> CachedEncoder:
         """An encoder with its cache; the one that was used last is not opened again."""
@@ -317,16 +312,8 @@ class VariantScores:
         return self.opened[config]
 
     def needs_encoding(self, reading: Reading) -> bool:
-        """Whether sentences of its task have to be encoded; what is cached has not."""
-        sentences = self.loader.texts(reading.task).sentences
-        texts = [reading.text(sentence) for sentence in sentences]
-        return bool(self.open(reading.encoder).cache.missing(texts))
-
-    def characters(self, reading: Reading) -> int:
-        """The characters of the sentences of its task with their padding, each counted once."""
-        padded_to = getattr(reading.encoder, "padded_to", 0)
-        sentences = self.loader.texts(reading.task).sentences
-        return sum(max(len(text), TOKEN_CHARACTERS * padded_to) for text in sentences)
+        """Whether texts have to be encoded; what is cached has not."""
+        return bool(self.open(reading.encoder).cache.missing(reading.texts))
 
     def scores(self, variant: Variant, task: Task) -> Mapping[str, Any]:
         """The scores under a variant, as a record has them.
@@ -338,61 +325,52 @@ class VariantScores:
         """
         key = (variant, task.name)
         if key not in self.measured:
-            with one_blas_thread():
-                self.measured[key] = self._measure(variant, task)
-        return self.measured[key]
+            try:
+                with one_blas_thread():
+                    self.measured[key] = self._measure(variant, task)
+            except HarnessError as error:
+                self.measured[key] = error
+        scores = self.measured[key]
+        if isinstance(scores, HarnessError):
+            raise scores
+        return scores
 
     def _measure(self, variant: Variant, task: Task) -> Mapping[str, Any]:
         """Encode a task's sentences under a variant, and measure them."""
-        pairs = self.loader.texts(task).pairs
-        if variant.first_pairs is not None:
-            first = slice(variant.first_pairs)
-            pairs = Pairs(
-                pairs.a[first], pairs.b[first], pairs.gold[first], pairs.group[first]
-            )
+        texts = self.loader.texts(task)
+        pairs = texts.pairs
+        columns: tuple[Any, ...] = (pairs.a, pairs.b, pairs.gold, pairs.group)
+        pairs = Pairs(*(column[: variant.first_pairs] for column in columns))
         reading = self.reading(variant, task)
+        text_of = dict(zip(texts.sentences, reading.texts, strict=True))
+        scored_texts = sorted({text_of[sentence] for sentence in pairs.sentences})
         encoder = self.open(reading.encoder)
-        text_of = {sentence: reading.text(sentence) for sentence in pairs.sentences}
-        texts = sorted(set(text_of.values()))
-        missing = encoder.cache.missing(texts)
+        missing = encoder.cache.missing(scored_texts)
         if missing:
             phase = ", ".join(variant.words) or "as it is"
             self.progress.phase(f"{phase}: encoding", len(missing))
             for count in encoder.encode(missing):
                 self.progress.step(count)
-        pooled = encoder.pooled(reading.pooling, texts)
-        vectors: Any = pooled.matrix
-        if variant.unit_length:
-            vectors = unit_rows(vectors)
+        pooled = encoder.pooled(reading.pooling, scored_texts)
+        row = {sentence: pooled.row[text_of[sentence]] for sentence in pairs.sentences}
+        maps: list[Any] = [unit_rows] if variant.unit_length else []
         if variant.dimensions is not None:
-            width = vectors.shape[1]
-            if variant.dimensions >= width:
-                raise UsageError(
-                    f"wanted fewer than {width} dimensions, found {variant.dimensions}"
-                )
-            vectors = vectors[:, : variant.dimensions]
-        row = {sentence: pooled.row[text] for sentence, text in text_of.items()}
-        return measure(task, pairs, PooledEmbeddings(row, vectors), ()).scores
+            maps.append(lambda vectors: vectors[:, : variant.dimensions])
+        return measure(task, pairs, replace(pooled, row=row), maps).scores
 
-    def stated_variant(self, settings: Iterable[tuple[str, Any]]) -> Variant:
+    def stated_variant(self, arguments: Mapping[str, Any]) -> Variant:
         """The variant of arguments of sentence-transformers' `encode`.
 
         Raises UsageError for an argument that is not measured here, and for a prompt that
         the model does not have.
         """
-        stated = AS_IT_IS
-        for name, value in settings:
+        settings = {}
+        for name, value in arguments.items():
             if name in WITHOUT_EFFECT or value in (None, False, FLOAT32):
                 continue
-            if name == "prompt":
-                stated |= Variant(prompt=str(value))
-            elif name == "prompt_name":
-                prompts = {} if self.modules is None else self.modules.prompts
-                stated |= Variant(prompt=look_up("prompt", str(value), prompts))
-            elif name == "normalize_embeddings":
-                stated |= Variant(unit_length=True)
-            elif name == "truncate_dim":
-                stated |= Variant(dimensions=int(value))
-            else:
+            if name not in SETTING_OF_ARGUMENT:
                 raise UsageError(f"{name} = {value!r} of its run is not measured here")
-        return stated
+            if name == "prompt_name":
+                value = look_up("prompt", value, self.prompts)
+            settings[SETTING_OF_ARGUMENT[name]] = value
+        return Variant(**settings)

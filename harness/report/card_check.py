@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from harness.core.terminal import counted, signed, text_table
 from harness.report.table import markdown, rendered, table_of
-from harness.results.card_numbers import CardNumber, FoundChoices, Verification
 from harness.results.card_statements import CARD_FILE, MTEB_RESULTS
+from harness.results.cards import CardNumber, FoundChoices, Verification
 
 VERIFICATION_HEAD = ("task", "metric", "stated", "measured", "difference", "verdict")
 MODELS_HEAD = (
@@ -70,6 +71,8 @@ def verification_markdown(
         versions: The versions of the programs that measured, by name.
         date: The day, as in 2026-11-28.
     """
+    judged = {number.task for number in verification.checked}
+    data = {name: text for name, text in verification.data.items() if name in judged}
     revisions = {}  # of data sets, as checked numbers state them
     for number in verification.checked:
         statement = number.statement
@@ -78,7 +81,7 @@ def verification_markdown(
             revisions[name] = statement.revision
     return rendered(
         "verification.md",
-        verification=verification,
+        verification=replace(verification, data=data),
         summary=_numbers_summary(verification),
         head=[name.capitalize() for name in VERIFICATION_HEAD],
         rows=[_number_row(number) for number in verification.checked],
@@ -121,20 +124,14 @@ def _where_to_find_numbers(verification: Verification) -> str:
 
 def _number_row(number: CardNumber) -> list[str]:
     """A checked number as a row of the table whose head is `VERIFICATION_HEAD`, in points."""
-    measured = difference = verdict = ""
-    if number.measured is not None:
-        measured = f"{number.measured:.4f}"
-    if number.verdict is not None:
-        verdict = str(number.verdict.state)
-        if number.verdict.difference is not None:
-            difference = signed(number.verdict.difference, 4)
+    facts = _number_facts(number)
     return [
         _task_in_words(number),
         number.statement.metric,
         _stated_number(number),
-        measured,
-        difference,
-        verdict,
+        f"{facts['measured']:.4f}",
+        signed(facts["difference"], 4),
+        facts["verdict"],
     ]
 
 
@@ -173,13 +170,10 @@ def _followed_up(verification: Verification) -> list[str]:
 def explanation_in_words(subject: str, explanation: FoundChoices) -> str:
     """`STS12 75.46 is reproduced with the prompt 'query: ' and max length 512 (75.4601).`"""
     scores = counted(explanation.tried, "score")
-    if not explanation.words:
+    if explanation.measured is None:
         return f"{subject}: {explanation.reason} ({scores} tried)."
-    choices = " and ".join(explanation.words)
-    sentence = f"{subject} is reproduced with {choices}"
-    if explanation.measured is not None:
-        sentence += f" ({explanation.measured:.4f})"
-    sentence += "."
+    choices = " and ".join(explanation.words) or "the model's own settings"
+    sentence = f"{subject} is reproduced with {choices} ({explanation.measured:.4f})."
     if explanation.is_chance:
         sentence += f" That may be chance: {scores} were looked at."
     return sentence
@@ -219,28 +213,17 @@ def verification_facts(verification: Verification) -> Facts:
     }
 
 
-STATED_FACTS = ("data_set", "data_set_id", "config", "split", "revision", "metric")
+STATED_FACTS = (
+    *("data_set", "data_set_id", "config", "split", "revision"),
+    *("metric", "value", "source"),
+)
 
 
 def _number_facts(number: CardNumber) -> Facts:
     """A number as JSON: the stated and the measured number, the verdict or why there is none."""
     verdict, found = number.verdict, number.explanation
-    value = number.statement.value
-    if value is not None:  # a number keeps the digits that the card writes
-        value = getattr(value, "text", None) or str(value)
-    explanation = None
-    if found is not None:
-        explanation = {
-            "choices": list(found.words),
-            "measured": found.measured,
-            "tried": found.tried,
-            "chance": found.is_chance,
-            "reason": found.reason,
-        }
     return {
         **{name: getattr(number.statement, name) for name in STATED_FACTS},
-        "value": value,
-        "source": number.statement.source,
         "task": number.task,
         "score": number.score if number.task else "",
         "stated": None if number.measured is None else number.reading.points,
@@ -248,7 +231,18 @@ def _number_facts(number: CardNumber) -> Facts:
         "difference": verdict and verdict.difference,
         "verdict": verdict and str(verdict.state),
         "why_not": number.why_not,
-        "explanation": explanation,
+        "explanation": found and explanation_facts(found),
+    }
+
+
+def explanation_facts(explanation: FoundChoices) -> Facts:
+    """What a search found, as JSON."""
+    return {
+        "choices": list(explanation.words),
+        "measured": explanation.measured,
+        "tried": explanation.tried,
+        "chance": explanation.is_chance,
+        "reason": explanation.reason,
     }
 
 

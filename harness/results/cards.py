@@ -1,9 +1,10 @@
-"""The numbers of a model's card and result files, as scores of tasks here.
+"""The numbers of a model's card and result files, as scores of tasks here, and their verdicts.
 
 `harness.results.card_statements` reads the numbers with the names that the files give
 them. Each statement is interpreted here as a `CardNumber`: a score of a task that the
 registry knows. `card_data_sets.toml` has the names that cards give to data sets. A
-number that nothing here can measure keeps the reason.
+number that nothing here can measure keeps the reason. `CardNumber.judged` and the search
+for other choices return the number with what was found out about it.
 """
 
 from __future__ import annotations
@@ -13,27 +14,178 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from harness.core.errors import AssetMissing, DataError, UsageError
 from harness.core.metrics.correlation import (
-    CORRELATION_SCORES,
     CORRELATIONS,
     COSINE,
     SIMILARITIES,
+    score_name,
 )
 from harness.core.toml import read_rows
+from harness.core.types import score_at
 from harness.registry import Registry
-from harness.results.card_numbers import BEST_SIMILARITY, CardNumber
 from harness.results.card_statements import (
     FORMS_OF_NUMBERS,
-    PrintedNumber,
     Statement,
     card_files,
     card_files_of_model,
     statements_of_file,
 )
-from harness.results.verdict import Published, readings_in_points
+from harness.results.verdict import (
+    CellState,
+    Measured,
+    Published,
+    Verdict,
+    readings_in_points,
+    verdict,
+)
+
+# The similarity function of sentence-transformers' `spearman_max`: the best of four.
+BEST_SIMILARITY = "best"
+
+HOLDING_STATES = (CellState.EXACT, CellState.MATCH)
+
+# Points by which two programs differ on one model, however many digits are printed:
+# mteb sums the coordinates of Manhattan distances in float32.
+SAME_DIGITS = 0.005
+
+
+@dataclass(frozen=True)
+class FoundChoices:
+    """The choices under which a score has a number's digits, if a search found any.
+
+    Attributes:
+        words: A phrase for each choice that is not the number's; none where no score has
+            the digits.
+        measured: The score under these choices, in points.
+        tried: How many scores were compared with the number.
+        reason: Why no score was compared, or none has the digits.
+        is_chance: Whether one of so many scores may have the digits by chance.
+    """
+
+    words: tuple[str, ...] = ()
+    measured: float | None = None
+    tried: int = 0
+    reason: str = ""
+    is_chance: bool = False
+
+
+@dataclass(frozen=True)
+class CardNumber:
+    """A number that a model's card or result file states, and what was measured for it.
+
+    Attributes:
+        statement: The number and its names, as the source has them.
+        task: The task here that holds its pairs; empty where nothing here measures it.
+        or_task: Another task that may hold its pairs, where its source does not say which;
+            empty where it does.
+        similarity: The similarity function: cosine, dot, euclidean, manhattan, or
+            `best`.
+        correlation: Spearman's or Pearson's.
+        aggregation: How the pairs of several subsets are taken together.
+        readings: The printed number in points as it may be meant: of a
+            number between -1 and 1 the fraction first, then the percentage.
+        doubt: Why its pairs may differ from the pairs here, so that another score does
+            not refute it. Empty where its pairs are known.
+        why_not: Why nothing here measures it, or why it was not judged; empty where it
+            was.
+        is_missing: Whether it could be judged with files that are not on this machine.
+        measured: The score under the model's own modules, in points.
+        verdict: The verdict on the difference; None where none was judged.
+        explanation: The choices that give the stated digits, where it differs and they
+            were looked for.
+    """
+
+    statement: Statement
+    task: str = ""
+    or_task: str = ""
+    similarity: str = COSINE
+    correlation: str = "spearman"
+    aggregation: str = "all"
+    readings: tuple[Published, ...] = ()
+    doubt: str = ""
+    why_not: str = ""
+    is_missing: bool = False
+    measured: float | None = None
+    verdict: Verdict | None = None
+    explanation: FoundChoices | None = None
+
+    # The number as it is stated
+
+    @property
+    def score(self) -> str:
+        """The name of its score in a record."""
+        return score_name(self.similarity, self.correlation)
+
+    def score_in(self, scores: Mapping[str, Any]) -> float | None:
+        """Its score among the scores of a record, in points; None for an undefined one.
+
+        A number on the best of four similarity functions states the highest of their
+        scores.
+        """
+        similarities: tuple[str, ...] = (self.similarity,)
+        if self.similarity == BEST_SIMILARITY:
+            similarities = (COSINE, *SIMILARITIES)
+        names = [score_name(name, self.correlation) for name in similarities]
+        found = [score_at(scores, (name, self.aggregation)) for name in names]
+        return max((score for score in found if score is not None), default=None)
+
+    def is_given_by(self, measured: float | None, tolerance: float) -> bool:
+        """Whether a score has its printed digits, or differs by the tolerance at most.
+
+        Args:
+            measured: The score in points; None is undefined.
+            tolerance: Points by which two runs of the same model may differ.
+        """
+        return measured is not None and any(
+            round(abs(measured - reading.points), 9)
+            <= max(tolerance, reading.half_unit)
+            for reading in self.readings
+        )
+
+    # The number beside a measured score
+
+    def judged(self, measured: float | None) -> CardNumber:
+        """The number with a verdict; one on doubtful pairs can hold, but not differ."""
+        if measured is None:
+            why_not = "the score is undefined: the similarities are constant"
+            return replace(self, why_not=why_not)
+        number = replace(self, measured=measured)
+        judgement = verdict(number.reading, Measured((measured,)))
+        if judgement.state not in HOLDING_STATES and self.doubt:
+            return replace(number, why_not=f"{self.doubt}, and it differs")
+        return replace(number, verdict=judgement)
+
+    @property
+    def reading(self) -> Published:
+        """The stated number in points: the reading that is nearest to the measured score."""
+        measured = self.measured
+        if measured is None:
+            return self.readings[0]
+        return min(self.readings, key=lambda reading: abs(reading.points - measured))
+
+    @property
+    def holds(self) -> bool:
+        """Whether it was judged and is reproduced."""
+        return self.verdict is not None and self.verdict.state in HOLDING_STATES
+
+    @property
+    def differs(self) -> bool:
+        """Whether it was judged and is not reproduced."""
+        return self.verdict is not None and not self.holds
+
+    @property
+    def has_its_digits(self) -> bool:
+        """Whether the verdict is that the measured score has the printed digits."""
+        return self.verdict is not None and self.verdict.state is CellState.EXACT
+
+    @property
+    def is_fine(self) -> bool:
+        """Whether it is printed to a hundredth of a point, which few other scores equal."""
+        return self.reading.half_unit <= 0.005
+
 
 # The owner of the data sets that only this project has, in the ids that its cards state.
 OWN_DATA_SETS = "sentence-embedding-harness/"
@@ -73,20 +225,13 @@ def data_sets() -> tuple[DataSet, ...]:
     )
 
 
-class ReadNumbers(NamedTuple):
-    """The numbers of some files, and a line for each file that could not be read."""
-
-    numbers: tuple[CardNumber, ...]
-    faults: tuple[str, ...]
-
-
 # Numbers of files
 
 
 def numbers_of_model(
     folder: Path, registry: Registry, further_paths: Sequence[Path] = ()
-) -> ReadNumbers:
-    """The numbers of a model: those in its folder, and those in further files.
+) -> tuple[list[CardNumber], list[str]]:
+    """The numbers of a model, and a line for each file that could not be read.
 
     What is stated twice is one number. A further file that states none is a fault.
 
@@ -99,190 +244,129 @@ def numbers_of_model(
     Raises:
         AssetMissing: One of `further_paths` does not exist.
     """
-    files = [*card_files_of_model(folder)]
+    files = card_files_of_model(folder)
     for path in further_paths:
         if not path.exists():
             raise AssetMissing(f"--card {path}: there is no such file or folder")
         files += card_files(path)
     statements: dict[Statement, None] = {}  # in their order, each once
-    faults: list[str] = []
+    faults = []
     for file in files:
         try:
-            statements_of_this = [*statements_of_file(file)]
+            stated = dict.fromkeys(statements_of_file(file))
         except DataError as error:
             faults.append(str(error))
             continue
-        if not statements_of_this and file in further_paths:
+        if not stated and file in further_paths:
             faults.append(f"{file}: wanted {FORMS_OF_NUMBERS}; found no number")
-        statements |= dict.fromkeys(statements_of_this)
-    numbers = tuple(interpret(statement, registry) for statement in statements)
-    return ReadNumbers(numbers=numbers, faults=tuple(faults))
+        statements |= stated
+    return [interpret(statement, registry) for statement in statements], faults
 
 
 # Interpreting statements
 
 # How cards name the subset of a data set that has one subset, or its English subset.
 KNOWN_CONFIGS = ("", "default", "None", "en", "en-en")
+NO_REVISION = ("", "None")
+
+# The similarity function and correlation of each metric, by the names of mteb and of the
+# trainers of sentence-transformers: `cos_sim_spearman`, `spearman_cosine`. A correlation
+# alone is taken for the cosine's.
+METRICS = {
+    "main_score": (COSINE, "spearman"),
+    "spearmanr": (COSINE, "spearman"),
+    "pearsonr": (COSINE, "pearson"),
+}
+SIMILARITY_NAMES = {
+    **{similarity: similarity for similarity in (COSINE, *SIMILARITIES)},
+    "cos_sim": COSINE,
+    "dot_score": "dot",
+    "max": BEST_SIMILARITY,
+}
+for _correlation in CORRELATIONS:
+    METRICS[_correlation] = (COSINE, _correlation)
+    for _name, _similarity in SIMILARITY_NAMES.items():
+        METRICS[f"{_name}_{_correlation}"] = (_similarity, _correlation)
+        METRICS[f"{_correlation}_{_name}"] = (_similarity, _correlation)
+
+
+def parse_metric(metric: str) -> tuple[str, str] | None:
+    """The similarity function and correlation that a metric's name means; None for others."""
+    return METRICS.get(re.sub(r"[.\- ]", "_", metric.lower()))
 
 
 def interpret(statement: Statement, registry: Registry) -> CardNumber:
     """A statement as a score of a task, with the reason where nothing here measures it."""
-    number = CardNumber(statement)
+    try:
+        return _score_of_task(statement, registry)
+    except UsageError as error:
+        return CardNumber(statement, why_not=str(error))
+
+
+def _score_of_task(statement: Statement, registry: Registry) -> CardNumber:
+    """A statement as a score of a task. Raises UsageError where nothing here measures it."""
     if not statement.metric:
-        why_not = f"not in the hub's form ({statement.source})"
-        return replace(number, why_not=why_not)
+        raise UsageError(f"not in the hub's form ({statement.source})")
     data_set = _data_set(statement, registry)
-    named = _data_set_of_name(statement.data_set)
-    is_of_mteb = statement.data_set.startswith("MTEB ")
-    if data_set and named and is_of_mteb and named.tasks != data_set.tasks:
-        why_not = f"its name is {statement.data_set}, its id {statement.data_set_id}"
-        return replace(number, why_not=why_not)
-    if data_set is None:
-        task_type = f" ({statement.task_type})" if statement.task_type else ""
-        return replace(number, why_not=f"no task here{task_type}")
     if data_set.why_not:
-        return replace(number, why_not=data_set.why_not)
+        raise UsageError(data_set.why_not)
     if statement.config not in (data_set.configs or KNOWN_CONFIGS):
-        why_not = f"no task here for the subset {statement.config}"
-        return replace(number, why_not=why_not)
-    task = _task_of_split(data_set, statement.split)
-    if task is None or task not in registry.tasks:
-        why_not = f"no task here for the split {statement.split!r}"
-        return replace(number, why_not=why_not)
-    similarity_and_correlation = parse_metric(statement.metric)
-    if similarity_and_correlation is None:
-        why_not = f"the metric {statement.metric} is not measured here"
-        return replace(number, why_not=why_not)
-    readings = parse_points(statement.value)
+        raise UsageError(f"no task here for the subset {statement.config}")
+    split = statement.split
+    if split not in data_set.tasks:
+        split = {"": "test", "dev": "validation"}.get(split, split)
+    task = data_set.tasks.get(split, "")
+    if task not in registry.tasks:
+        raise UsageError(f"no task here for the split {statement.split!r}")
+    score = parse_metric(statement.metric)
+    if score is None:
+        raise UsageError(f"the metric {statement.metric} is not measured here")
+    readings = readings_in_points(statement.value)
     if not readings:
-        why_not = f"its value {statement.value!r:.30} is no correlation"
-        return replace(number, why_not=why_not)
-    similarity, correlation = similarity_and_correlation
-    return replace(
-        number,
+        raise UsageError(f"its value {statement.value!r:.30} is no correlation")
+    named_by_itself = ("", "unknown", statement.data_set.lower())
+    has_repository = statement.data_set_id.lower() not in named_by_itself
+    may_be_either = not has_repository and statement.revision in NO_REVISION
+    return CardNumber(
+        statement,
         task=task,
-        or_task=_or_task(data_set, statement),
-        similarity=similarity,
-        correlation=correlation,
+        or_task=data_set.or_tasks.get(split, "") if may_be_either else "",
+        similarity=score[0],
+        correlation=score[1],
         readings=readings,
         doubt=_doubt(data_set, statement),
     )
 
 
-def _or_task(data_set: DataSet, statement: Statement) -> str:
-    """Another task that a statement without a repository and a commit may mean; empty without."""
-    named_by_itself = ("", "unknown", statement.data_set.lower())
-    if statement.data_set_id.lower() not in named_by_itself:
-        return ""
-    if statement.revision not in ("", "None"):
-        return ""
-    return data_set.or_tasks.get(statement.split or "test", "")
-
-
-def _data_set(statement: Statement, registry: Registry) -> DataSet | None:
+def _data_set(statement: Statement, registry: Registry) -> DataSet:
     """The data set that a statement names, by its repository or else by its name.
 
     A name that this project has for a task comes before another's in lower case:
-    `sick-r` holds the pairs of one split, mteb's SICK-R those of all.
+    `sick-r` holds the pairs of one split, mteb's SICK-R those of all. Raises UsageError
+    for an unknown one, and for the name and the repository of two data sets.
     """
-    for data_set in data_sets():
-        id_without_owner = data_set.id.rpartition("/")[2]
-        if data_set.id and statement.data_set_id in (data_set.id, id_without_owner):
-            return data_set
-    name = _name_of_data_set(statement.data_set)
-    if statement.data_set_id.startswith(OWN_DATA_SETS):
-        name = statement.data_set_id.removeprefix(OWN_DATA_SETS)
+    text, repository = statement.data_set, statement.data_set_id
+    # "MTEB STS12 (en)" is STS12. Trainers of sentence-transformers put the kept
+    # dimensions behind the name: `sts-dev-768` is `sts-dev`.
+    name = re.sub(r"^MTEB\s+|\s*\(.*\)$", "", text).strip()
+    name = re.sub(r"^(sts.*)-\d{2,4}$", r"\1", name)
+    by_name = {data_set.name.lower(): data_set for data_set in data_sets()}
+    named = by_name.get(text.lower()) or by_name.get(name.lower().replace(" ", "-"))
+    found = named
+    if repository.startswith(OWN_DATA_SETS):
+        name = repository.removeprefix(OWN_DATA_SETS)
     if name in registry.tasks:
         scored_split = "+".join(registry.tasks[name].scored)
-        return DataSet(name=name, tasks={"": name, scored_split: name})
-    return _data_set_of_name(name)
-
-
-def _name_of_data_set(text: str) -> str:
-    """The name in a card's text: "MTEB STS12 (en)" is STS12, `sts-dev-768` is `sts-dev`.
-
-    Trainers of sentence-transformers put the kept dimensions behind the name.
-    """
-    name = re.sub(r"^MTEB\s+|\s*\(.*\)$", "", text).strip()
-    return re.sub(r"^(sts.*)-\d{2,4}$", r"\1", name)
-
-
-def _data_set_of_name(text: str) -> DataSet | None:
-    """The data set that a card's text names; None for an unknown one."""
-    by_name = {data_set.name.lower(): data_set for data_set in data_sets()}
-    name = _name_of_data_set(text).lower().replace(" ", "-")
-    return by_name.get(text.lower()) or by_name.get(name)
-
-
-def _task_of_split(data_set: DataSet, split: str) -> str | None:
-    """The task that holds the pairs of a split; of `test` if a statement names none."""
-    if split in data_set.tasks:
-        return data_set.tasks[split]
-    if not split:
-        return data_set.tasks.get("test")
-    if split == "dev":
-        return data_set.tasks.get("validation")
-    return None
-
-
-SIMILARITY_SPELLINGS = {
-    "cos_sim": COSINE,
-    "cosine": COSINE,
-    "max": BEST_SIMILARITY,
-    "dot_score": "dot",
-}
-SIMILARITY_NAMES = (*SIMILARITIES, *SIMILARITY_SPELLINGS)
-CORRELATION_SPELLINGS = {"pearsonr": "pearson", "spearmanr": "spearman"}
-
-
-def parse_metric(metric: str) -> tuple[str, str] | None:
-    """The similarity function and correlation that a metric's name means; None for others.
-
-    mteb writes `cosine_spearman` and `cos_sim_spearman`, the trainers of
-    sentence-transformers `spearman_cosine`. A correlation without a similarity function
-    is taken for the cosine's, and `main_score` for the cosine's Spearman correlation.
-    """
-    name = metric.lower().replace(".", "_").replace("-", "_").replace(" ", "_")
-    if name == "main_score":
-        return COSINE, "spearman"
-    name = CORRELATION_SPELLINGS.get(name, name)
-    if name in CORRELATIONS:
-        return COSINE, name
-    for correlation in CORRELATIONS:
-        similarity = name.removesuffix(f"_{correlation}")
-        if similarity == name:
-            similarity = name.removeprefix(f"{correlation}_")
-        if similarity != name and similarity in SIMILARITY_NAMES:
-            return SIMILARITY_SPELLINGS.get(similarity, similarity), correlation
-    return None
-
-
-def parse_points(value: Any) -> tuple[Published, ...]:
-    """The readings of a correlation in points; none for another value."""
-    if isinstance(value, bool) or value is None:
-        return ()
-    text = value.text if isinstance(value, PrintedNumber) else str(value)
-    return readings_in_points(text)
-
-
-def number_of_target(target: str, metric: str, task: str) -> CardNumber:
-    """A number for a task, as if the card of a model stated it.
-
-    Raises UsageError for a text that is no number.
-    """
-    readings = parse_points(target)
-    if not readings:
-        raise UsageError(
-            f"--mine {target}: wanted a number such as 75.46, found {target!r}"
-        )
-    similarity, correlation = CORRELATION_SCORES[metric]
-    return CardNumber(
-        Statement(target, metric, data_set=task, source="--mine"),
-        task=task,
-        similarity=similarity,
-        correlation=correlation,
-        readings=readings,
-    )
+        found = DataSet(name=name, tasks={"": name, scored_split: name})
+    for data_set in reversed(data_sets()):  # the first that has this repository
+        if data_set.id and repository in (data_set.id, data_set.id.rpartition("/")[2]):
+            found = data_set
+    if found is None:
+        task_type = f" ({statement.task_type})" if statement.task_type else ""
+        raise UsageError(f"no task here{task_type}")
+    if text.startswith("MTEB ") and named and named.tasks != found.tasks:
+        raise UsageError(f"its name is {text}, its id {repository}")
+    return found
 
 
 def _doubt(data_set: DataSet, statement: Statement) -> str:
@@ -293,7 +377,7 @@ def _doubt(data_set: DataSet, statement: Statement) -> str:
     known_ids = ("", data_set.id, data_set.name.lower(), *tasks)
     if statement.data_set_id.lower().removeprefix(OWN_DATA_SETS) not in known_ids:
         return f"the pairs of {statement.data_set_id!r} are not known here"
-    known_revisions = ("", "None", *data_set.revisions, *tasks)
+    known_revisions = (*NO_REVISION, *data_set.revisions, *tasks)
     if data_set.revisions and statement.revision not in known_revisions:
         return f"its pairs are of revision {statement.revision[:12]}, which is not known here"
     return ""
@@ -304,7 +388,7 @@ def _doubt(data_set: DataSet, statement: Statement) -> str:
 
 def mark_other_models(
     numbers: Sequence[CardNumber], names: Iterable[str]
-) -> tuple[CardNumber, ...]:
+) -> list[CardNumber]:
     """The numbers of a card, where the numbers of other models are marked.
 
     A card's `model-index` may name several models. If one of them is this model, the
@@ -315,30 +399,63 @@ def mark_other_models(
         numbers: The numbers of a card.
         names: Names of this model, with or without the owner's: `me/model@revision`.
     """
-    names_of_model = {
-        _name_without_owner(name.partition("@")[0]) for name in names if name
-    }
-    names_in_card = {_model_name(number) for number in numbers} - {""}
+    own_names = {_plain_name(name.partition("@")[0]) for name in names} - {""}
+    names_in_card = {_plain_name(number.statement.model) for number in numbers} - {""}
     if len(names_in_card) < 2:
-        return tuple(numbers)
-    card_names_model = not names_in_card.isdisjoint(names_of_model)
+        return list(numbers)
+    doubt = f"the card has numbers of {len(names_in_card)} models, none by this name"
     marked = []
     for number in numbers:
         model = number.statement.model
-        if model and not card_names_model:
-            doubt = f"the card has numbers of {len(names_in_card)} models, none by this name"
+        if model and names_in_card.isdisjoint(own_names):
             number = replace(number, doubt=doubt)
-        elif model and _model_name(number) not in names_of_model:
+        elif model and _plain_name(model) not in own_names:
             number = replace(number, why_not=f"of another model, {model}")
         marked.append(number)
-    return tuple(marked)
+    return marked
 
 
-def _model_name(number: CardNumber) -> str:
-    """The name of a number's model, without its owner, in lower case."""
-    return _name_without_owner(number.statement.model)
-
-
-def _name_without_owner(model: str) -> str:
+def _plain_name(model: str) -> str:
     """The name of a model without its owner, in lower case: `me/Model` is `model`."""
     return model.rpartition("/")[2].lower()
+
+
+# All numbers of a model
+
+
+@dataclass(frozen=True)
+class Verification:
+    """A model's numbers, checked.
+
+    Attributes:
+        model: The model as it was named.
+        method: The id under which it was measured.
+        numbers: Every number.
+        faults: A line for each file that could not be read.
+        weights: The digest of its weights.
+        data: The digest of the pairs of each task that was measured.
+        has_card: Whether there is a card in its folder.
+    """
+
+    model: str
+    method: str
+    numbers: tuple[CardNumber, ...] = ()
+    faults: tuple[str, ...] = ()
+    weights: str = ""
+    data: Mapping[str, str] = field(default_factory=dict)
+    has_card: bool = True
+
+    @property
+    def checked(self) -> tuple[CardNumber, ...]:
+        """The numbers that were measured and judged."""
+        return tuple(number for number in self.numbers if number.verdict is not None)
+
+    @property
+    def exit_status(self) -> int:
+        """1 if a number differs, 3 if something is missing or nothing was checked, else 0."""
+        if any(number.differs for number in self.numbers):
+            return 1
+        is_missing = any(number.is_missing for number in self.numbers)
+        if is_missing or self.faults or not self.checked:
+            return AssetMissing.exit_status
+        return 0

@@ -11,10 +11,11 @@ from pathlib import Path
 
 from harness.core.errors import DataError, UsageError
 from harness.results.card_statements import FORMS_OF_NUMBERS, statements_of_file
-from harness.results.cards import parse_metric, parse_points
+from harness.results.cards import parse_metric
 from harness.results.numbers import Figure, columns_and_numbers
 from harness.results.published import PublishedNumber
 from harness.results.published_tables import plain_name
+from harness.results.verdict import readings_in_points
 
 SHARE_OF_AN_OWNER = 2 / 3  # of the reader's numbers that a row has to print
 TEST_SPLITS = ("", "test")
@@ -66,7 +67,7 @@ def _figures_of_file(path: Path) -> Iterator[tuple[str, Figure]]:
     """The columns and numbers of the test sets that a file states."""
     for statement in statements_of_file(path):
         is_cosine = parse_metric(statement.metric) == ("cosine", "spearman")
-        readings = parse_points(statement.value)
+        readings = readings_in_points(statement.value)
         if is_cosine and readings and statement.split in TEST_SPLITS:
             figure = Figure(given=readings[0], is_fraction=len(readings) > 1)
             yield statement.data_set.removeprefix("MTEB "), figure

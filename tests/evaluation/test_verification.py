@@ -14,10 +14,14 @@ from harness.data.places import Places
 from harness.data.tasks.loader import TaskLoader, limited
 from harness.evaluation import search
 from harness.evaluation.run import fit_cell
-from harness.evaluation.search import Explainer, variants_of_mteb
+from harness.evaluation.search import (
+    Explainer,
+    check_numbers,
+    explained,
+    variants_of_mteb,
+)
 from harness.evaluation.select import PlannedCell
 from harness.evaluation.variants import AS_IT_IS, Variant, VariantScores
-from harness.evaluation.verification import check_numbers, explained
 from harness.interop.exported import write_model
 from harness.registry import load_registry
 from harness.report.card_check import (
@@ -26,9 +30,8 @@ from harness.report.card_check import (
     verification_text,
 )
 from harness.resolve import Resolver
-from harness.results.card_numbers import Verification
 from harness.results.card_statements import Statement
-from harness.results.cards import interpret
+from harness.results.cards import Verification, interpret
 
 REGISTRY = load_registry()
 # The splits of a data set, with few pairs each.
@@ -59,7 +62,8 @@ def model(tmp_path_factory):
 
 
 def number_of_card(value, metric="cosine_spearman", **names):
-    return interpret(Statement(value, metric, data_set=TASK.name, **names), REGISTRY)
+    statement = Statement(str(value), metric, data_set=TASK.name, **names)
+    return interpret(statement, REGISTRY)
 
 
 def score(model, variant=AS_IT_IS, name="spearman", task=TASK):
@@ -80,8 +84,7 @@ def verified(model, *numbers, most=30):
 
 def found(model, number, **options):
     """What a search finds for a number."""
-    [explanation] = Explainer(model, FEW, **options).search(TASK, [number])
-    return explanation
+    return Explainer(model, FEW, **options).search(TASK, [number])[number]
 
 
 # Numbers that hold
@@ -106,12 +109,12 @@ def test_true_numbers_hold_in_any_form(model):
 
 
 def test_numbers_are_measured_with_the_arguments_of_their_run(model):
-    arguments = (("batch_size", 32), ("prompt_name", "asked"), ("truncate_dim", 16))
+    arguments = {"batch_size": 32, "prompt_name": "asked", "truncate_dim": 16}
     stated = Variant(prompt=PROMPT, dimensions=16)
     assert model.stated_variant(arguments) == stated
     number = measured_number(model, stated, settings=arguments)
     assert verified(model, number).exit_status == 0
-    number = number_of_card("0.5", settings=(("precision", "int8"),))
+    number = number_of_card("0.5", settings={"precision": "int8"})
     [checked] = check_numbers(model, [number], FEW)
     assert checked.why_not == "precision = 'int8' of its run is not measured here"
 

@@ -31,14 +31,13 @@ from harness.data.places import Places
 from harness.data.tasks.loader import TaskLoader, limited
 from harness.evaluation.evaluate import fit_method
 from harness.evaluation.run import RunContext, execute
+from harness.evaluation.search import check_numbers
 from harness.evaluation.select import PlannedCell
 from harness.evaluation.variants import VariantScores
-from harness.evaluation.verification import check_numbers
 from harness.interop.mteb import COUNTERPARTS, as_mteb, local_task
 from harness.registry import load_registry
 from harness.resolve import Resolver
-from harness.results.card_numbers import Verification
-from harness.results.cards import data_sets, numbers_of_model
+from harness.results.cards import Verification, data_sets, numbers_of_model
 from harness.results.index import main_path
 from harness.results.store import Store
 

@@ -8,12 +8,8 @@ import yaml
 from harness.core.errors import AssetMissing, DataError
 from harness.registry import load_registry
 from harness.results.card_statements import MAX_NUMBERS, statements_of_file
-from harness.results.cards import (
-    mark_other_models,
-    numbers_of_model,
-    parse_metric,
-    parse_points,
-)
+from harness.results.cards import mark_other_models, numbers_of_model, parse_metric
+from harness.results.verdict import readings_in_points
 
 REGISTRY = load_registry()
 REVISION = "a0d554a64d88156834ff5ae9920b964011b16384"
@@ -72,18 +68,18 @@ def test_metrics_have_their_names_of_every_library(metric, meaning):
     [
         ("75.40", ("75.40",)),
         ("0.7546", ("75.46", "0.7546")),
-        (75, ("75",)),
+        ("75", ("75",)),
         ("75.46%", ("75.46",)),
-        (-0.25, ("-25", "-0.25")),
+        ("-0.25", ("-25", "-0.25")),
         ("n/a", ()),
-        (True, ()),
-        (None, ()),
-        (float("nan"), ()),
-        (754.6, ()),
+        ("True", ()),
+        ("", ()),
+        ("nan", ()),
+        ("754.6", ()),
     ],
 )
 def test_a_number_is_points_or_a_fraction_with_its_digits(value, readings):
-    assert tuple(each.value for each in parse_points(value)) == readings
+    assert tuple(each.value for each in readings_in_points(value)) == readings
 
 
 def test_a_card_keeps_the_digits_of_its_numbers(tmp_path):
@@ -93,7 +89,7 @@ def test_a_card_keeps_the_digits_of_its_numbers(tmp_path):
     assert (number.task, number.readings[0].value, faults) == (
         "sts12.senteval",
         "75.40",
-        (),
+        [],
     )
 
 
@@ -169,10 +165,10 @@ def test_wrong_front_matter_is_one_line(tmp_path, text):
 
 
 def test_a_folder_without_a_card_numbers_nothing(tmp_path):
-    assert numbers_of(tmp_path) == ((), ())
+    assert numbers_of(tmp_path) == ([], [])
     for text in ("# No front matter\n", "---\nlanguage: en\n---\n# No model-index\n"):
         (tmp_path / "README.md").write_text(text)
-        assert numbers_of(tmp_path) == ((), ())
+        assert numbers_of(tmp_path) == ([], [])
     with pytest.raises(AssetMissing, match="there is no such file"):
         numbers_of(tmp_path, tmp_path / "none")
 
@@ -246,24 +242,30 @@ def test_the_arguments_of_a_run_of_mteb_belong_to_its_numbers(tmp_path):
     settings = tmp_path / "run_settings.jsonl"
     settings.write_text("".join(json.dumps(line) + "\n" for line in lines))
     [statement] = statements_of_file(tmp_path / "STS12.json")
-    assert statement.settings == (("prompt_name", "query"), ("batch_size", 32))
+    assert statement.settings == {"prompt_name": "query", "batch_size": 32}
     settings.write_text("no json\n")
-    with pytest.raises(DataError, match=r"run_settings.jsonl, line 1"):
+    with pytest.raises(DataError, match=r"run_settings.jsonl: wanted settings"):
         list(statements_of_file(tmp_path / "STS12.json"))
 
 
 @pytest.mark.parametrize(
     ("scores", "complaint"),
     [
-        ([{"main_score": None}], "its value None is no correlation"),
+        ([{"main_score": None}], "its value '' is no correlation"),
         ([{"main_score": "0.75, or so"}], "its value '0.75, or so' is no correlation"),
-        ([{"main_score": [0.75]}], "its value '[0.75]' is no correlation"),
-        ([{"main_score": True}], "its value True is no correlation"),
-        ([{"main_score": 8203.0}], "its value 8203.0 is no correlation"),
-        ([], "wanted a list of subsets for each split in `scores`"),
-        ({"main_score": 0.75}, "wanted a list of subsets for each split in `scores`"),
-        (0.75, "wanted a list of subsets for each split in `scores`"),
-        ([0.75], "wanted a list of subsets for each split in `scores`"),
+        ([{"main_score": [75]}], "its value '[75]' is no correlation"),
+        ([{"main_score": True}], "its value 'True' is no correlation"),
+        ([{"main_score": 8203.0}], "its value '8203.0' is no correlation"),
+        ([], "STS12.json, scores: wanted results in the form of the hub or of mteb"),
+        (
+            {"main_score": 0.75},
+            "STS12.json, scores: wanted results in the form of the hub or of mteb",
+        ),
+        (0.75, "STS12.json, scores: wanted results in the form of the hub or of mteb"),
+        (
+            [0.75],
+            "STS12.json, scores: wanted results in the form of the hub or of mteb",
+        ),
     ],
 )
 def test_a_result_file_without_a_usable_score_says_so(scores, complaint, tmp_path):
@@ -413,4 +415,4 @@ def test_a_card_with_a_mark_of_its_encoding_is_read(tmp_path, end):
     text = (tmp_path / "README.md").read_text().replace("\n", end)
     (tmp_path / "README.md").write_bytes(b"\xef\xbb\xbf" + text.encode())
     numbers, faults = numbers_of(tmp_path)
-    assert ([number.task for number in numbers], faults) == (["sts12.senteval"], ())
+    assert ([number.task for number in numbers], faults) == (["sts12.senteval"], [])
