@@ -24,7 +24,12 @@ from harness.results.gate import Gate, Report, State
 
 
 def check_command(
-    results: opt.RunFolder = Path("runs"),
+    results: Annotated[
+        Path,
+        typer.Option(
+            "--results", help="Folder of a run: records and per-pair similarities."
+        ),
+    ] = Path("runs"),
     baseline: opt.Baseline = Path("results"),
     method: opt.Methods = None,
     task: opt.Tasks = None,

@@ -190,12 +190,6 @@ Output = Annotated[
         "--output", "-o", help="Folder for records and per-pair similarities."
     ),
 ]
-RunFolder = Annotated[
-    Path,
-    typer.Option(
-        "--results", help="Folder of a run: records and per-pair similarities."
-    ),
-]
 Baseline = Annotated[
     Path, typer.Option(help="Results to compare with.", callback=own_or_committed)
 ]
@@ -226,12 +220,6 @@ MostEncodings = Annotated[
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-OnlyOwn = Annotated[
-    bool,
-    typer.Option(
-        "--only-own", help="Leave out the results that come with the harness."
-    ),
-]
 
 
 # Groups of options: a command that takes one has an option for each of its fields

@@ -31,7 +31,12 @@ def report_command(
     check: Annotated[
         bool, typer.Option(help="Only report whether anything would change.")
     ] = False,
-    only_own: opt.OnlyOwn = False,
+    only_own: Annotated[
+        bool,
+        typer.Option(
+            "--only-own", help="Leave out the results that come with the harness."
+        ),
+    ] = False,
 ) -> None:
     """Write the leaderboard, tables and web pages from records.
 

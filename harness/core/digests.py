@@ -151,11 +151,6 @@ def identity_text(value: Any, always_written: Collection[str] = ()) -> str:
     return f"{kind.__name__}({', '.join(arguments)})"
 
 
-def identity_digest(value: object) -> str:
-    """The sha256 of a value's identity."""
-    return hashlib.sha256(identity_text(value).encode()).hexdigest()
-
-
 @cache
 def _defaults(kind: Any) -> Mapping[str, str | None]:
     """The identity of the default of each setting of a dataclass; None without a default.

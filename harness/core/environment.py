@@ -64,15 +64,18 @@ def _git(*arguments: str) -> str | None:
     return completed.stdout.strip()
 
 
+def cores() -> int:
+    """The number of cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):  # not on all systems
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
 def environment() -> dict[str, Any]:
     """Commit, package versions, interpreter, processor and threads, as a record stores them.
 
     The threads are those that torch and NumPy use by default in this process.
     """
-    if hasattr(os, "sched_getaffinity"):  # not on all systems
-        cores = len(os.sched_getaffinity(0))
-    else:
-        cores = os.cpu_count() or 1
     limit = os.environ.get("OMP_NUM_THREADS", "")
     return {
         **commit(),
@@ -82,7 +85,7 @@ def environment() -> dict[str, Any]:
         "system": platform.system(),
         "machine": platform.machine(),
         "processor": _processor(),
-        "threads": min(int(limit), cores) if limit.isdigit() else cores,
+        "threads": min(int(limit), cores()) if limit.isdigit() else cores(),
         "device": "cpu",
     }
 

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from harness.core.digests import identity_digest, text_digest
+from harness.core.digests import digest_of, identity_text, text_digest
 from harness.core.errors import DataError, UsageError, is_interruption
 from harness.core.interfaces import Pooling
 from harness.core.provenance import code_of
@@ -278,8 +278,8 @@ def _pooling_name(pooling: Pooling) -> str:
     """
     if pooling in POOLINGS or type(pooling) is Native:
         return pooling.name
-    code = list(code_of(pooling).values())
-    return f"{pooling.name}.{identity_digest((pooling, code))[:DIGEST_DIGITS]}"
+    digest = digest_of({"pooling": identity_text(pooling), **code_of(pooling)})
+    return f"{pooling.name}.{digest[:DIGEST_DIGITS]}"
 
 
 def _can_pool(encoder: CachedEncoder, pooling: Pooling) -> bool:

@@ -11,7 +11,7 @@ from functools import cache, lru_cache, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from harness.core.environment import extra
+from harness.core.environment import cores, extra
 from harness.core.errors import HarnessError, UsageError
 from harness.core.provenance import PLUGINS, Plugin
 from harness.plugins import import_plugins
@@ -144,12 +144,8 @@ def _prepare_worker(parent: int) -> None:
 
 def default_jobs() -> int:
     """The number of cores, or fewer if less than WORKER_BYTES of memory is free for each."""
-    if hasattr(os, "sched_getaffinity"):
-        cores = len(os.sched_getaffinity(0))
-    else:
-        cores = os.cpu_count() or 1
     memory = Path("/proc/meminfo")
     if not memory.exists():  # not Linux
-        return cores
+        return cores()
     available_kib = re.findall(r"MemAvailable:\s+(\d+)", memory.read_text())
-    return max(1, min(cores, int(available_kib[0]) * 1024 // WORKER_BYTES))
+    return max(1, min(cores(), int(available_kib[0]) * 1024 // WORKER_BYTES))

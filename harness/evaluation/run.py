@@ -152,10 +152,6 @@ def execute(
         context: What the cells share.
         jobs: The number of processes, or the scheduler whose workers are taken instead.
     """
-    # A process takes seconds to start. That is too long for cells that one process would
-    # measure anyway, and this process encodes with all threads.
-    if len(units(cells)) < 2:
-        jobs = 1
     loader, progress = context.loader, context.progress
     encode_calls: list[Callable[[RunContext], Iterator[int]]] = []
     measure_calls: list[Callable[[RunContext], Iterator[Outcome]]] = []
@@ -163,40 +159,28 @@ def execute(
     sentence_count = cell_count = 0
     cells = sorted(cells, key=run_order)
     for config, group in groupby(cells, attrgetter("encoder")):
-        cells_of_encoder = list(group)
-        with failures(cells_of_encoder) as outcomes:
-            encoder = context.encoder(config)
+        identities, outcomes = _cells_to_measure([*group], context)
         yield from outcomes
-        if outcomes:
+        if not identities:
             continue
-        identities: dict[PlannedCell, Mapping[str, str]] = {}  # of the cells to measure
-        all_texts = []
+        encoder = context.encoder(config)
+        opened = (config, encoder.identity)
+        texts_by_cell = {
+            cell: loader.texts(cell.task, cell.method.fit_on) for cell in identities
+        }
+        sentences = sorted(distinct_sentences(texts_by_cell.values()))
+        missing = sorted(encoder.cache.missing(sentences), key=len)
+        for start in range(0, len(missing), SHARD):
+            shard = missing[start : start + SHARD]
+            encode_calls.append(partial(_encode, opened, shard))
+        sentence_count += len(missing)
         methods_by_sample: dict[FitCorpusSample, dict[Path, Method]] = {}
-        for cell in cells_of_encoder:
-            with failures([cell]) as outcomes:
-                texts = loader.texts(cell.task, cell.method.fit_on)
-                cell_identity = identity_of(cell, texts, encoder.identity.key)
-                record = _done(cell, cell_identity, context)
-                if record is not None:
-                    outcome = Outcome(cell=cell.address, status="done", record=record)
-                    outcomes.append(outcome)
-            yield from outcomes
-            if outcomes:
-                continue
-            identities[cell] = cell_identity
-            all_texts.append(texts)
+        for cell, texts in texts_by_cell.items():
             if texts.fit_corpus and needs_pass(cell.method, texts.fit_corpus):
                 sample = FitCorpusSample.of(cell.method, cell.seed, texts.fit_corpus)
                 file = sample.file(encoder.folder, encoder.identity.key, cell.method)
                 if not file.exists():
                     methods_by_sample.setdefault(sample, {})[file] = cell.method
-        sentences = encoder.cache.missing(sorted(distinct_sentences(all_texts)))
-        sentences.sort(key=len)
-        opened = (config, encoder.identity)
-        for start in range(0, len(sentences), SHARD):
-            shard = sentences[start : start + SHARD]
-            encode_calls.append(partial(_encode, opened, shard))
-        sentence_count += len(sentences)
         for sample, methods in methods_by_sample.items():
             for block in sample.blocks:
                 call = partial(_encode_block, opened, sample, methods, block)
@@ -207,6 +191,10 @@ def execute(
             identities_of_unit = {cell: identities[cell] for cell in unit}
             measure_calls.append(partial(_measure, opened, identities_of_unit))
         cell_count += len(identities)
+    # A process takes seconds to start. That is too long for cells that one process would
+    # measure anyway, and this process encodes with all threads.
+    if len(measure_calls) < 2:
+        jobs = 1
     shared = context
     if jobs != 1:
         shared = replace(
@@ -234,18 +222,32 @@ def execute(
             yield outcome
 
 
-def _done(
-    cell: PlannedCell, identity: Mapping[str, str], context: RunContext
-) -> Record | None:
-    """The record of a cell that is done; None for a cell that is to be measured."""
-    if context.overwrite or not context.store.is_done(cell.address, identity):
-        return None
-    record = context.store.read(cell.address)
-    if record is not None:
-        subject = f"{cell.encoder.name} on {cell.task.name}"
-        coverage = record.facts.get("coverage")
-        require_coverage(subject, coverage, context.min_coverage)
-    return record
+def _cells_to_measure(
+    cells: Sequence[PlannedCell], context: RunContext
+) -> tuple[dict[PlannedCell, Mapping[str, str]], list[Outcome]]:
+    """The identities of an encoder's cells that are to be measured, and other cells' outcomes.
+
+    The other cells are done, or cannot run.
+    """
+    identities: dict[PlannedCell, Mapping[str, str]] = {}
+    with failures(cells) as outcomes:
+        encoder = context.encoder(cells[0].encoder)
+    for cell in () if outcomes else cells:
+        with failures([cell]) as outcome:
+            texts = context.loader.texts(cell.task, cell.method.fit_on)
+            identity = identity_of(cell, texts, encoder.identity.key)
+            record = None
+            if not context.overwrite and context.store.is_done(cell.address, identity):
+                record = context.store.read(cell.address)
+            if record is None:
+                identities[cell] = identity
+            else:
+                subject = f"{cell.encoder.name} on {cell.task.name}"
+                coverage = record.facts.get("coverage")
+                require_coverage(subject, coverage, context.min_coverage)
+                outcome.append(Outcome(cell=cell.address, status="done", record=record))
+        outcomes += outcome
+    return identities, outcomes
 
 
 def require_coverage(
