@@ -211,41 +211,29 @@ def _under_modules(
             own_pooling = CLS
         if modules.modes == ("mean",):
             own_pooling = MEAN
-    choice = encoder.choice
-    first_of_library = 2  # the module after the transformer and the pooling
-    if own_pooling is None:
-        tokens = encoder.hardware.batch_tokens or PLAIN.tokens
-        choice = replace(PLAIN, tokens=tokens)
-        first_of_library = 1
     with opening(encoder.name, modules.folder, LIBRARY):
         layers: list[Any] = []
-        for kind, subfolder in modules.entries[first_of_library:]:
+        for kind, subfolder in modules.entries[1:]:
             # The library refuses weights that are missing or left over.
             layer = getattr(library, kind).load(
                 str(modules.folder), subfolder=subfolder, local_files_only=True
             )
             layers.append(layer.eval().float())
-
-        def features_of(batch: Sequence[Sequence[int]]) -> dict[str, Any]:
-            """What the first module of the library is given."""
-            if own_pooling is not None:
-                pooled = own_pooling(encoder.kernel(batch))
-                return {"sentence_embedding": torch.tensor(pooled)}
-            states, mask, _ = encoder.plain_kernel.states(batch)
-            features: dict[str, Any] = {
-                "token_embeddings": states[-1].float().cpu(),
-                "attention_mask": mask.long().cpu(),
-                "prompt_length": skipped_tokens,
-            }
-            # The library passes over the weights of layers without this setting.
-            if config.output_hidden_states:
-                all_states = [state.float().cpu() for state in states]
-                features["all_layer_embeddings"] = all_states
-            return features
+        choice = encoder.choice
+        if own_pooling is not None:
+            layers = layers[1:]
+        else:
+            tokens = encoder.hardware.batch_tokens or PLAIN.tokens
+            choice = replace(PLAIN, tokens=tokens)
 
         def kernel(batch: Sequence[Sequence[int]]) -> Encoding:
             with torch.inference_mode():
-                features = features_of(batch)
+                if own_pooling is not None:
+                    pooled = torch.tensor(own_pooling(encoder.kernel(batch)))
+                    features: Any = {"sentence_embedding": pooled}
+                else:
+                    features = _token_features(encoder.plain_kernel, batch)
+                    features["prompt_length"] = skipped_tokens
                 for layer in layers:
                     features = layer(features)
                 vectors = features["sentence_embedding"][:, : modules.dimensions]
@@ -260,6 +248,19 @@ def _under_modules(
         choice=choice,
         prompt=prompt,
     )
+
+
+def _token_features(kernel: Any, batch: Sequence[Sequence[int]]) -> dict[str, Any]:
+    """What a pooling of the library takes: the states of all tokens, from the plain pass."""
+    states, mask, _ = kernel.states(batch)
+    features: dict[str, Any] = {
+        "token_embeddings": states[-1].float().cpu(),
+        "attention_mask": mask.long().cpu(),
+    }
+    # The library passes over the weights of layers without this setting.
+    if kernel.model.config.output_hidden_states:
+        features["all_layer_embeddings"] = [state.float().cpu() for state in states]
+    return features
 
 
 def _of_library(name: str, key: str, modules: Modules, prompt: str) -> FunctionEncoder:

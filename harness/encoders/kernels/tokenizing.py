@@ -18,6 +18,7 @@ from tokenizers import Tokenizer, normalizers
 from transformers import AutoTokenizer
 
 from harness.core.errors import DataError, UsageError
+from harness.data.tasks.mini import embedded_pairs
 from harness.encoders.checkpoint import (
     library_errors,
     read_settings,
@@ -51,10 +52,7 @@ PROBE_WORDS = (
     "1",
     "?",
 )
-COMPARED_PAIRS = (
-    100  # of the embedded task, whose sentences are split by both tokenizers
-)
-PAIRS_FILE = Path(__file__).parents[2] / "data" / "embedded" / "mini" / "sts-test.tsv"
+COMPARED_PAIRS = 100  # of mini-sts, whose sentences are split by both tokenizers
 # BERT's rules in tokenizer_config.json, and their names in the normaliser's own state.
 BERT_RULES = {
     "do_lower_case": "lowercase",
@@ -172,11 +170,9 @@ def open_tokenizer(
 @cache
 def compared_texts() -> list[str]:
     """The texts on which two tokenizers are compared."""
-    texts = [*RARE_TEXTS, *PROBE_WORDS]
-    lines = PAIRS_FILE.read_text(encoding="utf-8").splitlines()
-    for line in lines[:COMPARED_PAIRS]:
-        texts += line.split("\t")[2:4]
-    return texts
+    pairs = embedded_pairs("mini-sts", "test")
+    sentences = (*pairs.a[:COMPARED_PAIRS], *pairs.b[:COMPARED_PAIRS])
+    return [*RARE_TEXTS, *PROBE_WORDS, *sentences]
 
 
 def _split_differently(tokenizer: Any, own_tokenizer: Tokenizer) -> bool:
