@@ -42,7 +42,7 @@ def export_command(
             "--model-index", help="Put the scores into the card's front matter, too."
         ),
     ] = False,
-    eval_results: Annotated[
+    with_eval_results: Annotated[
         bool,
         typer.Option(
             "--eval-results", help="Write the scores into .eval_results, too."
@@ -53,7 +53,13 @@ def export_command(
 
     Its model card states the measured scores, each with its protocol.
     """
-    from harness.interop.exported import write_card, write_model
+    from harness.interop.exported import (
+        eval_results,
+        records_of,
+        write_card,
+        write_eval_results,
+        write_model,
+    )
 
     make_folder(folder.absolute().parent, "FOLDER", to_write=True)
     resolver = Resolver.from_options(folders.places(), encoder)
@@ -75,16 +81,14 @@ def export_command(
 
     cite_keys = (planned.encoder.cite, exported_method.cite, HARNESS_KEY)
     citations = bibtex(key for key in cite_keys if key)
-    count = write_card(
-        folder,
-        planned,
-        fitted,
-        registry.tasks,
-        measured,
-        citations,
-        model_index=model_index,
-        date=datetime.now(UTC).date().isoformat() if eval_results else None,
+    tasks = registry.tasks
+    records = records_of(planned, fitted, tasks, measured)
+    write_card(
+        folder, planned, fitted, tasks, records, citations, model_index=model_index
     )
+    if with_eval_results:
+        today = datetime.now(UTC).date().isoformat()
+        write_eval_results(folder, eval_results(records, tasks), today)
     opt.say(
-        f"{folder}: {exported_method.id}, seed {seed}, with {count} measured scores"
+        f"{folder}: {exported_method.id}, seed {seed}, with {len(records)} measured scores"
     )

@@ -94,7 +94,6 @@ class Places:
         *,
         cache: Path | None = None,
         data_dir: Path | None = None,
-        encoders: Mapping[str, Path] | None = None,
     ) -> Places:
         """The folders in the arguments; else those in the environment; else the defaults.
 
@@ -107,7 +106,7 @@ class Places:
             data_dir = Path(environment["HARNESS_DATA_DIR"])
         if data_dir is not None:
             data_dir = data_dir.expanduser()
-        return cls(cache=cache.expanduser(), data_dir=data_dir, encoders=encoders or {})
+        return cls(cache=cache.expanduser(), data_dir=data_dir)
 
     # Data
 

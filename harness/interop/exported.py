@@ -204,12 +204,11 @@ def write_card(
     planned: PlannedCell,
     fitted: FittedTransforms,
     tasks: Mapping[str, Task],
-    results: Results,
+    records: Sequence[Record],
     citation: str,
     *,
     model_index: bool = False,
-    date: str | None = None,
-) -> int:
+) -> None:
     """Write README.md into an exported folder: use, scores with protocol, origin, citation.
 
     Args:
@@ -217,17 +216,11 @@ def write_card(
         planned: The method that was exported.
         fitted: Its fitted maps, with the identity of its encoder.
         tasks: All tasks by their names.
-        results: The records that may have scores of it.
+        records: The records of exactly these weights and maps.
         citation: BibTeX.
         model_index: Whether the scores are in the front matter, too.
-        date: The day of the export, to write the scores into `.eval_results`, too; None
-            writes no such file.
-
-    Returns:
-        The number of scores on the card.
     """
     method, encoder = planned.method, planned.encoder
-    records = records_of(planned, fitted, tasks, results)
     scores = "No record holds a score of these weights."
     if records:
         rows = [_score_row(record, tasks[record.task]) for record in records]
@@ -268,9 +261,6 @@ def write_card(
         citation=citation,
     )
     (folder / "README.md").write_text(card, encoding="utf-8")
-    if date is not None:
-        write_eval_results(folder, eval_results(records, tasks), date)
-    return len(records)
 
 
 def records_of(

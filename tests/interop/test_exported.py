@@ -34,6 +34,7 @@ from harness.evaluation.run import FittedTransforms, RunContext, execute, fit_ce
 from harness.evaluation.select import PlannedCell
 from harness.interop.exported import (
     eval_results,
+    records_of,
     write_card,
     write_eval_results,
     write_model,
@@ -172,7 +173,10 @@ def test_a_card_shows_the_scores_of_these_very_maps_and_no_other(checkpoint, tmp
     write_model(planned, cell, places, out)
 
     def scores_on_card(planned, cell):
-        return write_card(out, planned, cell, {"sts-b": OTHER}, results, "@misc{x}")
+        tasks = {"sts-b": OTHER}
+        records = records_of(planned, cell, tasks, results)
+        write_card(out, planned, cell, tasks, records, "@misc{x}")
+        return len(records)
 
     assert scores_on_card(planned, cell) == 1
     card = (out / "README.md").read_text()
