@@ -164,12 +164,9 @@ def test_a_record_whose_similarities_are_gone_or_damaged_is_not_done(store):
     assert store.read(CELL) == record()
 
 
-@pytest.mark.parametrize(
-    "change", [{"seed": 4}, {"task": "sick-r"}, {"method": "fake:8.cls"}]
-)
-def test_a_file_of_another_cell_is_refused_by_whoever_reads_it(store, change):
-    path, other = written(store), replace(CELL, **change)
-    store.write(record(**vars(other)), COSINES, IDENTITY)
+def test_a_file_of_another_cell_is_refused_by_whoever_reads_it(store):
+    path, other = written(store), replace(CELL, seed=4)
+    store.write(record(seed=4), COSINES, IDENTITY)
     sidecar, of_other = (
         p.with_suffix(".safetensors") for p in (path, store.path(other))
     )
@@ -213,8 +210,6 @@ RUN_FILE = encode_run(record())
     ("content", "complaint"),
     [
         (RUN_FILE[: len(RUN_FILE) // 2], " is no record "),
-        (b"", " is no record "),
-        (b"[]", " is no record "),
         # Its reason has neither the content nor another line.
         (
             RUN_FILE[:-3] + b"\xff\n}\n",

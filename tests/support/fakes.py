@@ -233,15 +233,9 @@ def made_record(
     method: str, task: str, scores: Mapping, seed: int = 0, **fields
 ) -> Record:
     """A record of 30 pairs that holds scores and these fields alone."""
-    empty = {
-        "identity": "",
-        "pairs": 30,
-        "timings": {},
-        "digests": {},
-        "environment": {},
-    }
-    facts = {"method": method, "task": task, "scores": scores, "seed": seed}
-    return Record(SCHEMA, **(empty | facts | fields))
+    empty = {"timings": {}, "digests": {}, "environment": {}}
+    given = {"method": method, "task": task, "scores": scores, "seed": seed}
+    return Record(SCHEMA, **{"identity": "", "pairs": 30, **empty, **given, **fields})
 
 
 def results_of(*records: Record, found: Registry | None = None) -> Results:
