@@ -10,7 +10,7 @@ from contextlib import redirect_stdout
 
 import pytest
 from documents import ROOT
-from tiny_models import rest_slow
+from fixtures import rest_slow
 
 NOTEBOOKS = {
     path.stem: path for path in sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))

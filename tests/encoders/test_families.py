@@ -8,13 +8,13 @@ import tiny_families
 import tiny_models
 import torch
 import transformers as hf
+from fixtures import rest_slow
 from processes import ROOT
 from refusals import refused
 from safetensors.torch import save_file
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer import modules as st
 from tiny_families import FAMILIES, NONE
-from tiny_models import rest_slow
 from tolerances import ROUNDING, encoding_gap, relative_gap
 from torch import nn
 

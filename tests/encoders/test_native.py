@@ -4,12 +4,12 @@ import shutil
 
 import numpy as np
 import pytest
+from fixtures import rest_slow
 from modular_models import MODULES, PROMPTS, D, saved, transformer
 from refusals import refused
 from safetensors.torch import load_file, save_file
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer import modules as st
-from tiny_models import rest_slow
 from tolerances import ROUNDING, relative_gap
 
 from harness.core.errors import DataError, UsageError

@@ -4,6 +4,7 @@ import inspect
 
 import numpy as np
 import pytest
+from fixtures import rest_slow
 from refusals import refused
 from sklearn.utils.estimator_checks import check_estimator
 
@@ -23,12 +24,13 @@ def smallest(name, make):
 
 
 POSTS = [smallest(*item) for item in load_registry().posts.items()]
+QUICK = ("sn", "natsv:1", "natsv-c:1", "whitening", "whitening:1", "sn+natsv:1")
 
 
 @pytest.mark.filterwarnings(
     "ignore"
 )  # of checks that are skipped, and of what they provoke
-@pytest.mark.parametrize("post", [*POSTS, "whitening:1", "sn+natsv:1"])
+@pytest.mark.parametrize("post", rest_slow([*POSTS, *QUICK[-2:]], "flow", *QUICK))
 def test_it_passes_the_checks_of_scikit_learn(post):
     found = check_estimator(Calibration(post), on_fail=None)
     failed = {c["check_name"]: c["exception"] for c in found if c["status"] == "failed"}

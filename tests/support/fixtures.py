@@ -7,6 +7,14 @@ from pathlib import Path
 import pytest
 
 
+def rest_slow(names, *default):
+    """Cases of which `make test` runs those of `default`, and `make test-all` every one."""
+    return [
+        name if name in default else pytest.param(name, marks=pytest.mark.slow)
+        for name in names
+    ]
+
+
 @pytest.fixture
 def approved(snapshot):
     """The text of an approved file: `assert page == approved("golden/page.md")`."""

@@ -7,7 +7,6 @@ tokens, padding sides and subwords are the real ones.
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
 import torch
 import transformers as hf
 from tokenizers.pre_tokenizers import ByteLevel
@@ -43,14 +42,6 @@ LENGTH = {"model_max_length": POSITIONS}
 def in_batches(encoder, tokens):
     """The encoder, its batches of about so many tokens."""
     return replace(encoder, choice=replace(encoder.choice, tokens=tokens))
-
-
-def rest_slow(names, *default):
-    """Cases of which `make test` runs those of `default`, and `make test-all` every one."""
-    return [
-        name if name in default else pytest.param(name, marks=pytest.mark.slow)
-        for name in names
-    ]
 
 
 def numbered(*tokens):

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import tiny_models
 import torch
+from fixtures import rest_slow
 from gradients import assert_same_gradients, gradients
 from refusals import refused
-from tiny_models import rest_slow
 from tolerances import ROUNDING, relative_gap
 
 from harness.core.errors import UsageError

@@ -184,12 +184,12 @@ def test_the_estimated_log_determinant_has_no_bias():
     exact = [log_determinant(block, row) for row in x]
     block.train()
     many = x.repeat(20, 1)
-    draws = [block(many)[1].view(20, 3).mean(dim=0) for _ in range(4000)]
+    draws = [block(many)[1].view(20, 3).mean(dim=0) for _ in range(2000)]
     estimates = torch.stack(draws)
     error = estimates.std(dim=0) / math.sqrt(len(estimates))
     bias = estimates.mean(dim=0) - torch.stack(exact)
     assert (bias.abs() < 4 * error).all()
-    assert error.max() < 0.02
+    assert error.max() < 0.03
 
 
 # f-VAE

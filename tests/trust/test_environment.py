@@ -7,8 +7,8 @@ import subprocess
 import sys
 
 import pytest
+from fixtures import rest_slow
 from processes import MAIN, scores, variables
-from tiny_models import rest_slow
 
 RUN = ("run", "-m", "glove-mini.mean", "-t", "mini-sts", "--overwrite")
 # Of each circumstance: a line of the shell around "$@", and the status that is right
