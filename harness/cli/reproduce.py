@@ -36,6 +36,7 @@ from harness.report.build import write_files
 from harness.results.differences import write_differences
 from harness.results.folder import ResultsFolder
 from harness.results.gate import Check, State, check_record, read_rules
+from harness.results.index import Results
 from harness.results.layout import readme_of, require_own
 
 
@@ -74,9 +75,9 @@ def reproduce_command(
         _compare_rows(chosen, runs, committed, options.processes)
         rules = read_rules(baseline)
         checks = [check_record(record, committed.records, rules) for record in records]
-    numbers = numbers_beside(records, tables, chosen.registry)
+    numbers = numbers_beside(Results.of(records), tables, chosen.registry)
     if numbers:
-        opt.say(f"\n{score_table({}, numbers)}")
+        opt.say(f"\n{score_table(Results({}), numbers)}")
     if records:
         opt.say(f"\n{count_in_words(numbers, len(records))}")
     statuses = Counter(outcome.status for outcome in outcomes)

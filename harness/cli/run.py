@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from harness.cli import options as opt
-from harness.cli.summary import by_cell, numbers_beside, score_in_words, score_table
+from harness.cli.summary import numbers_beside, score_in_words, score_table
 from harness.core.errors import CACHE_SETTING, HarnessError, UsageError
 from harness.core.files import make_folder
 from harness.core.interfaces import EncoderConfig, Trained
@@ -38,6 +38,7 @@ from harness.evaluation.select import (
 )
 from harness.registry import Registry, look_up
 from harness.resolve import Resolver
+from harness.results.index import Results
 from harness.results.layout import papers_of, require_own, tables_naming
 from harness.results.records import cell_of
 from harness.results.store import Store, note_failures
@@ -117,8 +118,9 @@ def run_command(
         opt.note(f"harness: {message} ({counted(count, 'cell')})")
     records = [outcome.record for outcome in outcomes if outcome.record]
     if records and not as_json:
-        numbers = numbers_beside(records, tables, chosen.registry) if tables else []
-        opt.say(f"\n{score_table(by_cell(records), numbers)}\nrecords: {store.folder}")
+        results = Results.of(records)
+        numbers = numbers_beside(results, tables, chosen.registry) if tables else []
+        opt.say(f"\n{score_table(results, numbers)}\nrecords: {store.folder}")
     if gate:
         from harness.evaluation.promote import make_golden_vectors
 

@@ -7,7 +7,7 @@ them. Modules of published numbers are imported where there are some.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,6 @@ from harness.registry import Registry
 from harness.results.index import (
     LOW_COVERAGE,
     MISSING,
-    CellName,
     Results,
     coverage,
     main_score,
@@ -59,21 +58,12 @@ def _remarks(records: Iterable[Record]) -> str:
     return f" ({', '.join(remarks)})" if remarks else ""
 
 
-def by_cell(records: Iterable[Record]) -> dict[CellName, list[Record]]:
-    """Records by method and task, one a seed."""
-    cells: dict[CellName, list[Record]] = {}
-    for record in records:
-        cells.setdefault((record.method, record.task), []).append(record)
-    return cells
-
-
 def numbers_beside(
-    records: Iterable[Record], tables: Iterable[Table], registry: Registry
+    results: Results, tables: Iterable[Table], registry: Registry
 ) -> list[Reproduction]:
     """The published numbers that have records on all of their tasks, with verdicts."""
     from harness.results.reproduction import reproduce
 
-    results = Results(by_cell(records))
     reproductions = []
     for table in tables:
         for number in table.numbers:
@@ -87,9 +77,7 @@ def numbers_beside(
     return reproductions
 
 
-def score_table(
-    records: Mapping[CellName, Sequence[Record]], reproductions: Iterable[Reproduction]
-) -> str:
+def score_table(results: Results, reproductions: Iterable[Reproduction]) -> str:
     """The scores of each method; a score has a row for each number that is published for it."""
     rows_by_method: dict[str, list[tuple[str, ...]]] = {}
     cells_with_number = set()
@@ -98,7 +86,9 @@ def score_table(
         method = str(number.method)
         cells = [(method, task) for task in number.tasks]
         cells_with_number.update(cells)
-        remarks = _remarks(record for name in cells for record in records.get(name, ()))
+        remarks = _remarks(
+            record for cell in cells for record in results.records(*cell)
+        )
         table, _, _ = number.id.partition("/")
         row = (
             number.task if number.task else f"average of {len(number.tasks)}",
@@ -109,7 +99,7 @@ def score_table(
             table,
         )
         rows_by_method.setdefault(method, []).append(row)
-    for (method, task), of_cell in records.items():
+    for (method, task), of_cell in results.by_cell.items():
         if (method, task) not in cells_with_number:
             metric, _ = main_score(of_cell[0].scores)
             mean = value([main_score(record.scores)[1] for record in of_cell])

@@ -148,15 +148,14 @@ def evaluate(
             store=Store(scratch if output is None else Path(output)),
             min_coverage=min_coverage,
         )
-        records: dict[tuple[str, str], list[Record]] = {}
+        records: list[Record] = []
         for outcome in execute(planned_cells(methods, chosen_tasks, seeds), context):
             if outcome.status == "asset missing":
                 raise AssetMissing(outcome.message)
             if outcome.record is None:
                 raise HarnessError(outcome.message)
-            method_and_task = (outcome.cell.method, outcome.cell.task)
-            records.setdefault(method_and_task, []).append(outcome.record)
-    return to_frame(score_rows(Results(records), tables, registry, every_score))
+            records.append(outcome.record)
+    return to_frame(score_rows(Results.of(records), tables, registry, every_score))
 
 
 def _tasks(tasks: str | Task | Sequence[str | Task], registry: Registry) -> list[Task]:

@@ -111,6 +111,14 @@ class Results:
     )
 
     @classmethod
+    def of(cls, records: Iterable[Record]) -> Results:
+        """Records in memory."""
+        by_cell: dict[CellName, list[Record]] = defaultdict(list)
+        for record in records:
+            by_cell[record.method, record.task].append(record)
+        return cls(dict(by_cell))
+
+    @classmethod
     def read(cls, *stores: Store) -> Results:
         """Every record of these folders, all of a cell from the first folder that has it."""
         by_cell: dict[CellName, list[Record]] = defaultdict(list)

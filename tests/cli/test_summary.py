@@ -8,7 +8,6 @@ from fakes import made_record
 
 from harness.cli.summary import (
     LINES_SHOWN,
-    by_cell,
     count_in_words,
     lines_of_differing_numbers,
     lines_of_failures,
@@ -18,7 +17,7 @@ from harness.cli.summary import (
 )
 from harness.evaluation.run import Outcome
 from harness.registry import load_registry
-from harness.results.index import LOW_COVERAGE
+from harness.results.index import LOW_COVERAGE, Results
 from harness.results.records import Cell
 from harness.results.store import Store
 
@@ -58,10 +57,11 @@ RUNS = {
 def test_what_is_said_at_the_end_of_a_run_is_golden(approved):
     page = ""
     for what, records in RUNS.items():
-        numbers = numbers_beside(records, FEW_TABLES, REGISTRY)
+        results = Results.of(records)
+        numbers = numbers_beside(results, FEW_TABLES, REGISTRY)
         lines = [
             *map(score_in_words, records),
-            score_table(by_cell(records), numbers),
+            score_table(results, numbers),
             count_in_words(numbers, len(records)),
             *lines_of_differing_numbers(numbers, Path("results")),
         ]

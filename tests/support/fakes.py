@@ -240,10 +240,7 @@ def made_record(
 
 def results_of(*records: Record, found: Registry | None = None) -> Results:
     """Records in memory, by their cells; with a registry it is known which of them are stale."""
-    by_cell: dict[tuple[str, str], list[Record]] = {}
-    for record in records:
-        by_cell.setdefault((record.method, record.task), []).append(record)
-    results = Results(by_cell)
+    results = Results.of(records)
     if found is None:
         return results
     return replace(results, stale=stale_cells(results, found))
