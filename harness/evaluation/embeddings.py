@@ -47,12 +47,14 @@ class PooledEmbeddings:
         row: The row of each sentence in the matrix.
         matrix: One row a sentence, read-only.
         computed_moments: The moments that were computed so far, and the seconds that
-            each took, by the names that callers give them.
+            each took, by the texts that they are of.
     """
 
     row: Mapping[str, int]
     matrix: Float[np.ndarray, "N D"]
-    computed_moments: dict[str, tuple[Moments, float]] = field(default_factory=dict)
+    computed_moments: dict[tuple[str, ...], tuple[Moments, float]] = field(
+        default_factory=dict
+    )
 
     def __post_init__(self) -> None:
         read_only(self.matrix)
@@ -61,18 +63,17 @@ class PooledEmbeddings:
         """The rows of texts in the matrix."""
         return np.array([self.row[text] for text in texts], dtype=np.int64)
 
-    def moments(self, name: str, texts: Sequence[str]) -> tuple[Moments, float]:
+    def moments(self, texts: tuple[str, ...]) -> tuple[Moments, float]:
         """The moments of texts, repetitions included, and the seconds that they took.
 
-        They are computed once for each name: a second call returns the moments of the
-        first one, so the caller gives equal names to equal texts alone.
+        They are computed once, for all methods that are fitted on these texts.
         """
-        if name not in self.computed_moments:
+        if texts not in self.computed_moments:
             start = perf_counter()
             rows, repeats = np.unique(self.rows(texts), return_counts=True)
             moments = Moments.of(self.matrix[rows], repeats)
-            self.computed_moments[name] = moments, perf_counter() - start
-        return self.computed_moments[name]
+            self.computed_moments[texts] = moments, perf_counter() - start
+        return self.computed_moments[texts]
 
 
 def encoded(encoder: Any, texts: Sequence[str]) -> Encoding:

@@ -357,7 +357,7 @@ def fit_method(
         distinct_texts = list(dict.fromkeys(texts))
         row = {text: number for number, text in enumerate(distinct_texts)}
         pooled = PooledEmbeddings(row, _pooled(method, encoder, distinct_texts)[0])
-        vectors, _ = vectors_of(method, pooled, texts, "texts")
+        vectors, _ = vectors_of(method, pooled, tuple(texts))
     with one_blas_thread():
         transforms = fit(method.post, vectors, np.random.default_rng(seed))
     fitted_method = replace(method, fit_on=OWN_TEXTS)

@@ -63,7 +63,7 @@ def needs_pass(method: Method, fit_corpus: FitCorpus) -> bool:
 
 
 def vectors_of(
-    method: Method, pooled: PooledEmbeddings, sentences: Sequence[str], name: str
+    method: Method, pooled: PooledEmbeddings, sentences: tuple[str, ...]
 ) -> tuple[Vectors, float]:
     """What a method is fitted on of pooled sentences, and the seconds that it took.
 
@@ -71,10 +71,9 @@ def vectors_of(
         method: The method.
         pooled: The vectors of the sentences.
         sentences: The sentences that are fitted on, with repetitions.
-        name: Their name among the moments that are kept with the vectors.
     """
     if needs_moments_alone(method):
-        return pooled.moments(name, sentences)
+        return pooled.moments(sentences)
     return pooled.matrix[pooled.rows(sentences)], 0.0
 
 

@@ -396,7 +396,7 @@ def _fitted(
             for count in encoder.encode(missing):
                 progress.step(count)
             pooled = encoder.pooled(method.pooling, sorted(set(sentences)))
-        vectors, seconds = vectors_of(method, pooled, sentences, fit_corpus.digest)
+        vectors, seconds = vectors_of(method, pooled, sentences)
     start = perf_counter()
     rng = np.random.default_rng(cell.seed)
     transforms = fit(method.post, vectors, rng, sample.share)

@@ -92,7 +92,7 @@ class Bent(Centre):
 def test_what_is_fitted_from_moments_must_be_affine():
     """Else what comes after it would be fitted on the moments before it."""
     view, pairs = pooled_pairs(rows(20, 4))
-    moments, _ = view.moments("target", pairs.sentences)
+    moments, _ = view.moments(pairs.sentences)
     with refused(UsageError, "wanted an Affine of a fit from moments"):
         fit((Bent(), SN()), moments, np.random.default_rng(0))
 

@@ -181,7 +181,7 @@ CHAINS = [
 @pytest.mark.parametrize("streamed", [True, False], ids=["moments", "rows"])
 def test_a_chain_applies_the_formulas_in_the_written_order(posts, plain, streamed):
     view, pairs = pooled_pairs(rows(30, 6))
-    moments, _ = view.moments("target", pairs.sentences)
+    moments, _ = view.moments(pairs.sentences)
     data = moments if streamed else view.matrix[view.rows(pairs.sentences)]
     found = view.matrix
     for transform in fit(posts, data, NEVER_DRAWN):
