@@ -408,7 +408,7 @@ class Patterns:
         """Whether records of this method on this task are selected."""
         return _matches(method, self.methods) and _matches(task, self.tasks)
 
-    def require_known(self, recorded: Container[str] = ()) -> None:
+    def require_known(self, recorded: Container[str]) -> None:
         """Raise UsageError for a method that can neither be made here nor is recorded.
 
         A method of an encoder that is not registered may be anybody's.
@@ -429,7 +429,7 @@ def _matches(name: str, patterns: Sequence[str]) -> bool:
 def record_patterns(
     method: Sequence[str] | None,
     task: Sequence[str] | None,
-    encoder: Sequence[str] | None = None,
+    encoder: Sequence[str] | None,
 ) -> Patterns:
     """The patterns of a command's options.
 
@@ -447,7 +447,7 @@ def record_patterns(
 # Printing
 
 
-def say(text: str = "") -> None:
+def say(text: str) -> None:
     """Print a line of the answer."""
     typer.echo(visible(text))
 
