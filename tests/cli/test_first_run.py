@@ -3,7 +3,7 @@
 import re
 import time
 from pathlib import Path
-from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 import requests
@@ -25,86 +25,62 @@ from harness.registry import load_registry
 from harness.results.index import Results
 
 REGISTRY = registry(FakeConfig())
-NOT_HERE = [
-    name for name in FIRST_ASSETS if not Places(cache=Path("cache")).has_data(name)
-]
 
 
 @pytest.fixture
-def downloads(monkeypatch, tmp_path):
-    """The assets that were asked for; each arrives unless there is an error for it."""
+def told(monkeypatch, tmp_path, capsys):
+    """What is said of the small data sets; some end with an error, and the others arrive."""
     monkeypatch.chdir(tmp_path)
     for switch in ("HF_HUB_OFFLINE", "HARNESS_OFFLINE", "HARNESS_DATA_DIR"):
         monkeypatch.delenv(switch, raising=False)
-    downloads = SimpleNamespace(asked=[], errors={})
 
-    def bring(fetcher, asset):
-        downloads.asked.append(asset.name)
-        if asset.name in downloads.errors:
-            raise downloads.errors[asset.name]
-        (fetcher.places.data_dir / asset.probe[0]).mkdir(parents=True)
-        return "here"
+    def answer(what, **errors):
+        asked = []
 
-    monkeypatch.setattr(first_run.Fetcher, "bring", bring)
-    monkeypatch.setattr(requests, "head", lambda url, timeout: None)
-    return downloads
+        def bring(fetcher, asset):
+            asked.append(asset.name)
+            if asset.name in errors:
+                raise errors[asset.name]
+            (fetcher.places.data_dir / asset.probe[0]).mkdir(parents=True)
 
+        monkeypatch.setattr(first_run.Fetcher, "bring", bring)
+        folders = fetch_small_data(Folders(cache=Path("cache")), REGISTRY)
+        said = capsys.readouterr().err
+        place = (
+            f"asked for: {' '.join(asked) or 'none'}\ndata folder: {folders.data_dir}"
+        )
+        return f"# {what}\n\n{said}{place}\n\n"
 
-def test_a_run_without_a_data_folder_brings_the_small_data_sets_into_one(
-    downloads, capsys
-):
-    folders = fetch_small_data(Folders(cache=Path("cache")), REGISTRY)
-    assert downloads.asked == NOT_HERE
-    assert folders.data_dir == DATA_DIR
-    said = capsys.readouterr().err
-    assert all(name in said for name in NOT_HERE)
-    fetch_small_data(Folders(cache=Path("cache")), REGISTRY)
-    assert downloads.asked == NOT_HERE, "what is there was asked for again"
+    return answer
 
 
-def test_an_offline_run_asks_for_nothing(downloads, monkeypatch, capsys):
+def test_what_is_said_of_small_data_sets_is_golden(told, monkeypatch, approved):
+    """Each time in the folder as the time before left it."""
+    missing = dict.fromkeys(FIRST_ASSETS, AssetMissing("no source"))
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    folders = fetch_small_data(Folders(cache=Path("cache")), REGISTRY)
-    assert (downloads.asked, folders.data_dir) == ([], None)
-    assert "sts-raw" in capsys.readouterr().err
+    page = told("Without a network")
+    monkeypatch.delenv("HF_HUB_OFFLINE")
+    monkeypatch.setattr(requests, "head", Mock(side_effect=requests.ConnectionError))
+    page += told("No host answers", **missing)
     assert not DATA_DIR.exists()
+    monkeypatch.setattr(requests, "head", Mock())
+    wrong = {"sts-raw": DataError("other rows " * 100)}
+    page += told("The data of one are wrong, and the others arrive", **wrong)
+    page += told("That one arrives")
+    page += told("All are here")
+    assert page == approved("screens/first_run.txt")
 
 
-def test_what_no_host_gives_is_told_in_two_lines_within_seconds(
-    downloads, capsys, monkeypatch
-):
-    """One host answers after the time that is given, and the others never."""
-    asked = []
-
+def test_a_host_that_answers_late_or_never_has_no_answer(monkeypatch):
     def ask(url, timeout):
-        asked.append(url)
-        if "huggingface" in url:
+        if "late" in url:
             time.sleep(0.5)
-            return
-        raise requests.ConnectionError(url)
+        if "never" in url:
+            raise requests.ConnectionError(url)
 
     monkeypatch.setattr(requests, "head", ask)
     monkeypatch.setattr(first_run, "SECONDS_FOR_AN_ANSWER", 0.1)
-    silent = hosts_without_answer({"huggingface.co", "ixa2.si.ehu.eus"})
-    assert silent == {"huggingface.co", "ixa2.si.ehu.eus"}
-    downloads.errors = {name: AssetMissing("no source") for name in NOT_HERE}
-    folders = fetch_small_data(Folders(cache=Path("cache")), REGISTRY)
-    assert (downloads.asked, folders.data_dir) == (NOT_HERE, None)
-    assert not DATA_DIR.exists()
-    assert len(asked) == len(set(asked)) + 2
-    _, *told = capsys.readouterr().err.splitlines()
-    assert len(told) == 2
-    assert all(len(line) <= 160 for line in told)
-    assert told[0].startswith(f"{' '.join(NOT_HERE)} did not arrive; not reached: ")
-    assert "huggingface.co" in told[0]
-    assert f"harness fetch --dry-run {' '.join(NOT_HERE)} lists" in told[1]
-
-
-def test_wrong_data_of_one_asset_do_not_keep_the_others_away(downloads):
-    downloads.errors[NOT_HERE[0]] = DataError("other rows " * 100)
-    folders = fetch_small_data(Folders(cache=Path("cache")), REGISTRY)
-    assert downloads.asked == NOT_HERE
-    assert folders.data_dir == DATA_DIR
+    assert hosts_without_answer({"late", "never", "soon"}) == {"late", "never"}
 
 
 def test_the_end_names_one_download_with_its_size(tmp_path):
