@@ -10,7 +10,6 @@ import shutil
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
 
 import numpy as np
-import pytest
 from committed import committed_records
 from hypothesis import given
 from hypothesis import strategies as st
@@ -116,37 +115,23 @@ def test_a_setting_at_its_default_and_one_that_is_declared_out_are_left_out():
 # The code that computes
 
 
-@pytest.fixture
-def checkout(tmp_path, monkeypatch):
-    """A copy of the code, of which the digest is taken."""
-    for name, constant in (("harness", "HARNESS"), ("baselines", "BASELINES")):
-        leave = shutil.ignore_patterns("__pycache__", "embedded", "committed")
-        shutil.copytree(ROOT / name, tmp_path / name, ignore=leave)
-        monkeypatch.setattr(provenance, constant, tmp_path / name)
-    return tmp_path
-
-
-def digest_with_a_comment(checkout, name):
-    """The digest of the code with a line more in one of its files."""
-    path = checkout / name
-    before = path.read_bytes()
-    path.write_bytes(before + b"# A comment.\n")
-    try:
-        return provenance.code_digest.__wrapped__()
-    finally:
-        path.write_bytes(before)
-
-
-def test_the_page_on_identity_says_which_files_compute(checkout):
+def test_the_page_on_identity_says_which_files_compute(tmp_path, monkeypatch):
     """Each row of its table: a line more in a file, and whether cells are measured again."""
-    shutil.copytree(ROOT / "docs", checkout / "docs")
+    leave = shutil.ignore_patterns("__pycache__", "embedded", "committed")
+    for name in ("harness", "baselines", "docs"):
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=leave)
+    monkeypatch.setattr(provenance, "HARNESS", tmp_path / "harness")
+    monkeypatch.setattr(provenance, "BASELINES", tmp_path / "baselines")
     before = provenance.code_digest.__wrapped__()
     page = (ROOT / "docs/identity.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `([\w./]+)` \| (yes|no) \|$", page, re.MULTILINE)
     assert len(rows) > 10
     for name, again in rows:
-        moved = digest_with_a_comment(checkout, name) != before
-        assert moved == (again == "yes"), name
+        content = (tmp_path / name).read_bytes()
+        (tmp_path / name).write_bytes(content + b"# A comment.\n")
+        is_moved = provenance.code_digest.__wrapped__() != before
+        (tmp_path / name).write_bytes(content)
+        assert is_moved == (again == "yes"), name
 
 
 # Ids
