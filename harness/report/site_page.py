@@ -17,8 +17,6 @@ from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
 
-from markupsafe import Markup, escape
-
 from harness.core.digests import digest_of_repr
 from harness.core.terminal import signed
 from harness.core.types import Record, score_at
@@ -54,8 +52,8 @@ from harness.report.table import (
     TEMPLATE_FOLDER,
     ShownCell,
     ShownTable,
+    rendered,
     table_of,
-    templates,
 )
 from harness.results import published
 from harness.results.conformance import confirmed_by
@@ -63,6 +61,7 @@ from harness.results.differences import Outcome
 from harness.results.folder import ResultsFolder
 from harness.results.index import DIGEST_DIGITS_SHOWN
 from harness.results.numbers import published_neighbours
+from harness.results.published import PublishedNumber
 from harness.results.reproduction import Reproduction, compose_method, count
 from harness.results.scorings import SCORINGS
 from harness.results.verdict import CellState
@@ -80,7 +79,6 @@ INEXACT_HEAD = (
 )
 # The characters that the address of a picture may hold as they are.
 UNQUOTED = ' !"$()*+,-./:;<=>?@[]_{|}~'
-CODE_IN_TEXT = re.compile(r"`([^`]+)`")
 
 
 def made_from(folder: ResultsFolder, picture: Picture | None) -> str:
@@ -109,14 +107,13 @@ def made_from(folder: ResultsFolder, picture: Picture | None) -> str:
 
 def site_page(folder: ResultsFolder, picture: Picture | None) -> str:
     """The page, with the picture of what was measured."""
-    environment = templates()
-    environment.filters |= {"code": in_code, "address": picture_address}
     files = {
         name: (TEMPLATE_FOLDER / name).read_text(encoding="utf-8") for name in FILES
     }
     all_boards = boards(folder.records.methods, folder, SCORINGS, SECTIONS)
     shown_boards = [*map(_without_headings, all_boards)]
-    text = environment.get_template("site.html").render(
+    return rendered(
+        "site.html",
         made_from=made_from(folder, picture),
         software=software(),
         measured_most=measured_most(folder),
@@ -125,6 +122,7 @@ def site_page(folder: ResultsFolder, picture: Picture | None) -> str:
         inexact=_inexact(folder),
         claims=[*_claims(folder)],
         picture=picture,
+        picture_address="" if picture is None else address_of(picture),
         picture_file=PICTURE,
         boards=shown_boards,
         papers=_papers(folder),
@@ -133,7 +131,6 @@ def site_page(folder: ResultsFolder, picture: Picture | None) -> str:
         files=files,
         data=dialog_data(folder, shown_boards),
     )
-    return f"{text.rstrip()}\n"
 
 
 PaperTable = tuple[published.Table, Counter[str], ShownTable]
@@ -142,14 +139,15 @@ PaperTable = tuple[published.Table, Counter[str], ShownTable]
 def _papers(folder: ResultsFolder) -> list[tuple[str, list[PaperTable]]]:
     """The tables of each paper with their counts; papers with most measured numbers first."""
     papers: dict[str, list[PaperTable]] = {}
-    runs: Counter[str] = Counter()
     for table in folder.tables:
         counts = count(folder.reproductions(table).values())
         shown = published_table(table, folder)
         papers.setdefault(table.paper, []).append((table, counts, shown))
-        runs[table.paper] += counts["run"]
-    most_first = sorted(papers, key=runs.__getitem__, reverse=True)
-    return [(paper, papers[paper]) for paper in most_first]
+
+    def fewest(paper: tuple[str, list[PaperTable]]) -> int:
+        return -sum(counts["run"] for _, counts, _ in paper[1])
+
+    return sorted(papers.items(), key=fewest)
 
 
 def _inexact(folder: ResultsFolder) -> ShownTable:
@@ -271,10 +269,10 @@ def _published_number(
     needs: Collection[str] = ()
     if reproduction.state is CellState.NOT_RUN:
         needs = sorted(needs_of(number, registry, present))
-    neighbours: Iterable[str] = ()
+    neighbours: Collection[PublishedNumber] = ()
     if number.points is not None:
-        found = published_neighbours(number, folder.published_numbers.values())
-        neighbours = neighbours_in_words(number, found)
+        candidates = folder.published_numbers.values()
+        neighbours = published_neighbours(number, candidates)
     reference = confirmed_by(number, folder.confirmations, folder.records)
     difference = reproduction.verdict.difference
     return {
@@ -292,8 +290,8 @@ def _published_number(
         "tasks": number.tasks,
         "notes": notes,
         "needs": needs,
-        "neighbours": list(neighbours),
-        "standings": list(map(standing_in_words, folder.standings.get(number.id, ()))),
+        "neighbours": [*neighbours_in_words(number, neighbours)],
+        "standings": [*map(standing_in_words, folder.standings.get(number.id, ()))],
         "cites": bib_keys([number.table.cite, *keys_of(method, registry)]),
         "seeds": [round(score, 4) for score in reproduction.scores],
         "difference": None if difference is None else round(difference, 4),
@@ -350,17 +348,7 @@ def environment_in_words(record: Record) -> str:
     return f"commit {commit}; {', '.join(versions)}; {machine}"
 
 
-# Texts and the picture in HTML
-
-
-def picture_address(svg: str) -> str:
+def address_of(picture: Picture) -> str:
     """A picture as an address that holds it, for an attribute in single quotes."""
-    text = re.sub(r"\s*\n\s*", " ", svg)
+    text = re.sub(r"\s*\n\s*", " ", picture.svg)
     return f"data:image/svg+xml,{quote(text, safe=UNQUOTED)}"
-
-
-def in_code(text: str) -> Markup:
-    """A text as HTML, with code where it has backticks."""
-    # `re` joins with the methods of what it is given: Markup would escape the tags,
-    # too.
-    return Markup(CODE_IN_TEXT.sub(r"<code>\1</code>", str(escape(text))))  # noqa: S704 - escaped before

@@ -15,6 +15,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import markupsafe
+from markupsafe import Markup
 from tabulate import tabulate
 
 from harness.core.terminal import text_table
@@ -221,6 +223,16 @@ def _in_markdown(cell: ShownCell) -> str:
     return f"{text}{cell.mark}".replace("|", "\\|")  # a bar would end the cell
 
 
+# HTML
+
+
+def in_html(text: str) -> Markup:
+    """A text from data as HTML that shows it; `code` is an element."""
+    # As a `str`, since Markup would escape the tags of what replaces a part of it, too.
+    escaped = str(markupsafe.escape(text))
+    return Markup(CODE_SPAN.sub(r"<code>\1</code>", escaped))  # noqa: S704 - escaped
+
+
 # LaTeX
 
 # At the start of a line, LaTeX takes these for an option of the line break before it.
@@ -337,6 +349,7 @@ def templates() -> Environment:
         "table": _table_in_markdown,
         "link": link_to,
         "anchor": anchor,
+        "code": in_html,
     }
     made.policies["json.dumps_kwargs"] = JSON_FORM
     made.globals["tolerances"] = TOLERANCES
