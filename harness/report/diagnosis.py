@@ -7,11 +7,11 @@ a terminal, or all lines in a verbose answer, or JSON.
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from harness.core.interfaces import Trained
-from harness.core.terminal import signed
+from harness.core.terminal import INDENT, signed, wrapped
 from harness.registry import Registry
 from harness.report.sentences import (
     changes_in_words,
@@ -25,7 +25,7 @@ from harness.results.reproduction import compose_method
 
 ANSWER_WIDTH = 80  # columns
 ANSWER_LINES = 10  # of an answer that is not verbose
-ANSWER_INDENT = "   "
+DETAIL_INDENT = 2 * INDENT  # of a line below the title of an explanation
 FEW_COLUMNS = 3  # up to which numbers are repeated; of more, only the differences are
 MOST_EFFECTS = 2  # of a choice that a title names
 
@@ -51,7 +51,6 @@ def answer_lines(
             where the weights are not at hand.
         verbose: Whether everything is shown.
     """
-    verdict = _verdict(diagnosis)
     suggestions = diagnosis.explanations if verbose else diagnosis.suggestions
     explanations = []
     for number, suggestion in enumerate(suggestions, start=1):
@@ -59,52 +58,44 @@ def answer_lines(
         details = _details(suggestion, causes, registry)
         if verbose:
             details += _sources(suggestion)
-        parts = [_wrapped(title, "", ANSWER_INDENT)]
-        for detail in details:
-            parts.append(_wrapped(detail, ANSWER_INDENT * 2, ANSWER_INDENT * 3))
-        explanations.append(parts)
-    note = f"note: {' '.join(diagnosis.notes)}" if diagnosis.notes else ""
-    numbers = textwrap.wrap(
-        _numbers_in_words(diagnosis.numbers),
-        ANSWER_WIDTH,
-        subsequent_indent=ANSWER_INDENT,
+        explanations.append([title, *(f"{DETAIL_INDENT}{each}" for each in details)])
+    numbers = textwrap.wrap(  # an id that is longer than a line is broken
+        _numbers_in_words(diagnosis.numbers), ANSWER_WIDTH, subsequent_indent=INDENT
     )
+    verdict = _verdict(diagnosis)
     closing = []
     if search and not diagnosis.nothing_is_wrong:
-        hint = f"The weights are here; measured for sure: {search}"
-        closing = _wrapped(hint, "", ANSWER_INDENT)
-    if verbose:
-        notes = textwrap.wrap(note, ANSWER_WIDTH)
-        all_lines = _lines([part for parts in explanations for part in parts])
-        return [*numbers, *notes, *verdict, *all_lines, *closing]
-
-    closing.append("--verbose has all notes, explanations and sources.")
+        closing = _lines([f"The weights are here; measured for sure: {search}"])
+    if not verbose:
+        closing.append("--verbose has all notes, explanations and sources.")
     lines_left = ANSWER_LINES - len(numbers) - len(verdict) - len(closing)
     # All lines of the explanations are shown if they fit; a note has a line in any case.
-    explanation_lines = sum(len(_lines(parts)) for parts in explanations)
+    shown = [line for texts in explanations for line in _lines(texts)]
     notes = textwrap.wrap(
-        note,
+        f"note: {' '.join(diagnosis.notes)}" if diagnosis.notes else "",
         ANSWER_WIDTH,
-        max_lines=max(1, lines_left - explanation_lines),
+        max_lines=None if verbose else max(1, lines_left - len(shown)),
         placeholder=" ...",
     )
-    fitting = _fitting_lines(explanations, lines_left - len(notes))
-    return [*numbers, *notes, *verdict, *fitting, *closing]
+    if not verbose:
+        shown = _fitting_lines(explanations, lines_left - len(notes))
+    return [*numbers, *notes, *verdict, *shown, *closing]
 
 
-# The lines of one explanation: of its title, then of each detail, the first of which says
-# what makes the number.
-Parts = Sequence[Sequence[str]]
+def _lines(texts: Iterable[str]) -> list[str]:
+    """The lines of texts, of 80 columns each."""
+    return [line for text in texts for line in wrapped(text, ANSWER_WIDTH).split("\n")]
 
 
-def _fitting_lines(explanations: Sequence[Parts], lines_left: int) -> list[str]:
+def _fitting_lines(explanations: Iterable[Sequence[str]], lines_left: int) -> list[str]:
     """The explanations that fit; the first that does not is shortened, and the last shown.
 
-    It is shortened to its title and its first detail, or to its title.
+    Each is its title and its details, the first of which says what makes the number. It
+    is shortened to its title and its first detail, or to its title.
     """
     shown: list[str] = []
-    for parts in explanations:
-        forms = [_lines(parts), _lines(parts[:2]), _lines(parts[:1])]
+    for texts in explanations:
+        forms = [_lines(texts), _lines(texts[:2]), _lines(texts[:1])]
         available = lines_left - len(shown)
         fitting = [form for form in forms if len(form) <= available]
         if fitting:
@@ -112,11 +103,6 @@ def _fitting_lines(explanations: Sequence[Parts], lines_left: int) -> list[str]:
         if len(fitting) < len(forms):
             break
     return shown
-
-
-def _lines(parts: Parts) -> list[str]:
-    """The lines of all parts."""
-    return [line for part in parts for line in part]
 
 
 def _numbers_in_words(numbers: Sequence[ReportedNumber]) -> str:
@@ -166,21 +152,6 @@ def _verdict(diagnosis: Diagnosis) -> list[str]:
     elif all(each.certainty == "possible" for each in diagnosis.suggestions):
         lines.append("Nothing explains it for sure; what it may be:")
     return lines
-
-
-def _wrapped(text: str, indent: str, further_indent: str) -> list[str]:
-    """A text in lines of 80 columns, whose words and ids stay whole.
-
-    The first line begins with `indent`, the others with `further_indent`.
-    """
-    return textwrap.wrap(
-        text,
-        ANSWER_WIDTH,
-        initial_indent=indent,
-        subsequent_indent=further_indent,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
 
 
 def _title(suggestion: Suggestion, diagnosis: Diagnosis) -> str:
