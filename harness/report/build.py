@@ -12,7 +12,7 @@ from harness.core.errors import HarnessError
 from harness.core.files import write_atomically
 from harness.report.bibtex import require_entries
 from harness.report.claims import claims_page
-from harness.report.front import readme_part
+from harness.report.front import front
 from harness.report.leaderboard import (
     encoder_file,
     encoder_page,
@@ -24,6 +24,7 @@ from harness.report.papers import paper_page
 from harness.report.pictures import PICTURE, picture_of
 from harness.report.site_page import SITE_PAGE, made_from, site_page
 from harness.report.speed import speed_page
+from harness.report.table import rendered
 from harness.results.folder import ResultsFolder
 from harness.results.index import methods_by_encoder
 
@@ -80,7 +81,8 @@ def generated(
     make_site = partial(site_page, folder, picture)
     pages[folder.path / SITE_PAGE] = SlowFile(made_from(folder, picture), make_site)
     if readme is not None and readme.exists():
-        pages[readme] = between_markers(readme, "leaderboard", readme_part(folder))
+        part = rendered("readme.md", **front(folder))
+        pages[readme] = between_markers(readme, "leaderboard", part)
         path, examples = readme.parent / EXAMPLES_PAGE, readme.parent / EXAMPLE_RECORDS
         if path.exists() and examples.is_dir():
             part = examples_part(examples, folder.registry)

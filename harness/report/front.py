@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 from harness.core.hardware import base_name
 from harness.core.terminal import counted
 from harness.report.claims import claims_by_size, outcomes_in_words
 from harness.report.next_steps import sources_of_records, waiting_numbers
 from harness.report.sentences import metric_in_words, states_in_words
-from harness.report.table import ShownCell, ShownTable, rendered, row_of, table_of
+from harness.report.table import ShownCell, ShownTable, row_of, table_of
 from harness.results.differences import Outcome
 from harness.results.folder import ResultsFolder
 from harness.results.index import DIGEST_DIGITS_SHOWN, MISSING, encoder_of_method
@@ -36,14 +37,13 @@ PAPERS_ENCODER = "bert-base"
 MOST_ROWS = 6  # of the first table
 
 
-def readme_part(folder: ResultsFolder) -> str:
-    """The generated part of the README."""
-    return rendered(
-        "readme.md",
-        measured_most=measured_most(folder),
-        missing=missing(folder),
-        tallies=tallies(folder),
-    )
+def front(folder: ResultsFolder) -> dict[str, Any]:
+    """What templates say of a folder first."""
+    return {
+        "measured_most": measured_most(folder),
+        "missing": missing(folder),
+        "tallies": tallies(folder),
+    }
 
 
 def measured_most(folder: ResultsFolder) -> ShownTable | None:

@@ -15,7 +15,7 @@ from harness.core.files import file_name
 from harness.core.types import Record, Section
 from harness.registry import Registry
 from harness.report.boards import SECTIONS, boards
-from harness.report.front import PAPERS_TABLES, measured_most, missing, published_tables
+from harness.report.front import PAPERS_TABLES, front, published_tables
 from harness.report.papers import legend, published_table
 from harness.report.table import markdown, rendered
 from harness.results.encoder_sizes import in_groups
@@ -49,14 +49,13 @@ def leaderboard(folder: ResultsFolder) -> str:
     return rendered(
         "leaderboard.md",
         title="Leaderboard",
-        measured_most=measured_most(folder),
-        missing=missing(folder),
         papers=papers,
         legend=legend(),
         published_tables=published_tables(folder),
         boards=boards(methods, folder, COMPARED_SCORINGS, SECTIONS_OF_LEADERBOARD),
         links_by_size=links_by_size,
         digest=folder.records.digest(),
+        **front(folder),
         **_origins(folder.records, methods),
     )
 

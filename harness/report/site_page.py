@@ -35,7 +35,7 @@ from harness.report.claims import (
     encoders_of,
     outcomes_in_words,
 )
-from harness.report.front import measured_most, missing, tallies
+from harness.report.front import front
 from harness.report.next_steps import needs_of, sources_of_records
 from harness.report.papers import VERDICT_MARKS, legend, published_table
 from harness.report.pictures import PICTURE, Picture
@@ -116,9 +116,6 @@ def site_page(folder: ResultsFolder, picture: Picture | None) -> str:
         "site.html",
         made_from=made_from(folder, picture),
         software=software(),
-        measured_most=measured_most(folder),
-        missing=missing(folder),
-        tallies=tallies(folder),
         inexact=_inexact(folder),
         claims=[*_claims(folder)],
         picture=picture,
@@ -130,6 +127,7 @@ def site_page(folder: ResultsFolder, picture: Picture | None) -> str:
         marks=VERDICT_MARKS,
         files=files,
         data=dialog_data(folder, shown_boards),
+        **front(folder),
     )
 
 
