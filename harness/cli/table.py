@@ -29,7 +29,8 @@ from harness.evaluation.compare import (
 )
 from harness.registry import look_up
 from harness.report.method_table import columns_of, method_table, tasks_of
-from harness.report.table import ShownTable, escape, latex_float, terminal
+from harness.report.table import ShownTable, escape, terminal
+from harness.report.table import latex as in_latex
 from harness.report.table import markdown as in_markdown
 from harness.results.folder import ResultsFolder
 from harness.results.score_rows import folder_rows
@@ -113,7 +114,7 @@ def table_command(
             look_up("aggregation", aggregation or "all", dict.fromkeys(AGGREGATIONS))
             table = _table_of_methods(patterns, resampler, paper_tables, aggregation)
             if latex:
-                opt.say(latex_float(table))
+                opt.say(in_latex(table))
             elif markdown:
                 opt.say(f"{in_markdown(table)}\n\n{escape(' '.join(table.notes))}")
             else:

@@ -83,7 +83,7 @@ def software() -> str:
     return f"{fields['title']} {fields['note'].removeprefix('Version ')}"
 
 
-def require_entries(tables: Iterable[Table], papers: Path | None = None) -> None:
+def require_entries(tables: Iterable[Table], papers: Path) -> None:
     """Refuse a table whose `cite` is no key of references.bib, with the nearest ones."""
     entry_by_key = entries_with(papers)
     for table in tables:
@@ -92,7 +92,7 @@ def require_entries(tables: Iterable[Table], papers: Path | None = None) -> None
             remedy = f"{suggestion} Else add" if suggestion else "add"
             raise DataError(
                 f"{table.id}.toml: cite: wanted a key of {BIB_FILE.name} of the harness, or of "
-                f"{papers or 'the tables'}/{BIB_FILE.name}, found {table.cite!r}; "
+                f"{papers}/{BIB_FILE.name}, found {table.cite!r}; "
                 f"{remedy} its entry to the latter"
             )
 

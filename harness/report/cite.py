@@ -225,4 +225,4 @@ def _made_with(results: Results) -> str:
         shown = f"{len(commits)} commits"
     noun = "record" if count == 1 else "records"
     code = f"{HARNESS_KEY} {' and '.join(versions)}"
-    return f"with {code}, {shown}, {noun} sha256 {results.digest()}"
+    return f"with {code}, {shown}, {noun} sha256 {results.digest}"

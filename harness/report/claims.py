@@ -55,7 +55,7 @@ def claims_page(folder: ResultsFolder) -> str:
         signed=signed,
         in_words=outcomes_in_words,
         word_of=OUTCOME_WORDS,
-        digest=folder.records.select(cells).digest(),
+        digest=folder.records.select(cells).digest,
     )
 
 

@@ -54,7 +54,7 @@ def leaderboard(folder: ResultsFolder) -> str:
         published_tables=published_tables(folder),
         boards=boards(methods, folder, COMPARED_SCORINGS, SECTIONS_OF_LEADERBOARD),
         links_by_size=links_by_size,
-        digest=folder.records.digest(),
+        digest=folder.records.digest,
         **front(folder),
         **_origins(folder.records, methods),
     )
@@ -86,7 +86,7 @@ def encoder_page(encoder: str, folder: ResultsFolder) -> str:
         config=config,
         weights=weights,
         notes=notes,
-        digest=own.digest(),
+        digest=own.digest,
         **_origins(own, methods),
     )
 

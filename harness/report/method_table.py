@@ -35,7 +35,6 @@ from harness.results.index import (
     MISSING,
     Results,
     TaskScore,
-    Value,
     column_value,
 )
 from harness.results.published import PublishedNumber, score_path
@@ -155,33 +154,28 @@ def method_table(
             was tested, by its heading.
     """
     ties = ties or {}
-    values: dict[str, list[Value]] = {}  # by heading, in the order of the methods
-    best: dict[str, float] = {}  # of the columns in which the highest score is the best
+    cells_of_rows = [[method_cell(method)] for method in methods]
+    seeds: set[int] = set()
     for heading, scores in columns.items():
-        values[heading] = [
-            column_value(folder.records, method, scores) for method in methods
-        ]
-        means = [value.mean for value in values[heading] if value.mean is not None]
+        values = [column_value(folder.records, method, scores) for method in methods]
+        seeds |= {value.seeds for value in values}
+        means = [value.mean for value in values if value.mean is not None]
         tasks = [folder.registry.tasks[task] for task, _ in scores]
+        best, tied = None, ties.get(heading, ())
         if means and all(metric_of(task).direction == "higher" for task in tasks):
-            best[heading] = max(means)
-    rows = []
-    for place, method in enumerate(methods):
-        cells = [method_cell(method)]
-        for heading in columns:
-            value = values[heading][place]
-            is_best = heading in best and value.mean == best[heading]
-            is_tied = heading in best and method in ties.get(heading, ())
-            tie_mark = f" {TIE_MARK}" if is_tied and not is_best else ""
-            cells.append(ShownCell(str(value), bold=is_best, mark=tie_mark))
-        rows.append(row_of(cells, "measured"))
+            best = max(means)
+        for method, value, cells in zip(methods, values, cells_of_rows, strict=True):
+            is_best = best is not None and value.mean == best
+            is_tied = best is not None and method in tied and not is_best
+            mark = f" {TIE_MARK}" if is_tied else ""
+            cells.append(ShownCell(str(value), bold=is_best, mark=mark))
+    rows = [row_of(cells, "measured") for cells in cells_of_rows]
     for table in paper_tables:
         published_rows = [*_published_rows(table, columns, folder)]
         if published_rows:
             rows.append(row_of([f"{table.paper}, {table.table}"], HEADING))
             rows += published_rows
     records = folder.records.select(product(methods, tasks_of(columns)))
-    seeds = {value.seeds for of_column in values.values() for value in of_column}
     caption = rendered(
         "caption.txt",
         averages={
@@ -201,7 +195,7 @@ def method_table(
         has_other_text=any(
             OTHER_TEXT_MARK in cell.text for row in rows for cell in row.cells
         ),
-        records=records.digest()[:DIGEST_DIGITS_SHOWN],
+        records=records.digest[:DIGEST_DIGITS_SHOWN],
     )
     return table_of(["method", *columns], rows, notes=caption.splitlines())
 

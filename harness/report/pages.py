@@ -49,7 +49,7 @@ def conformance_page(folder: ResultsFolder) -> str:
             (reference, map(_score_row, scores))
             for reference, scores in folder.compared_references
         ],
-        digest=folder.records.select(cells).digest(),
+        digest=folder.records.select(cells).digest,
     )
 
 
@@ -92,7 +92,7 @@ def traps_page(folder: ResultsFolder) -> str:
         "traps.md",
         title="Protocol traps",
         traps=traps,
-        digest=folder.records.select(cells).digest(),
+        digest=folder.records.select(cells).digest,
     )
 
 
@@ -128,5 +128,5 @@ def threads_page(folder: ResultsFolder) -> str:
         places=Counter(place for _, place, _ in answers),
         rows=rows,
         answers=answers,
-        digest=folder.records.digest(),
+        digest=folder.records.digest,
     )

@@ -85,7 +85,7 @@ def paper_page(table: published.Table, folder: ResultsFolder) -> str:
         shown=published_table(table, folder),
         legend=legend(),
         rows=rows,
-        digest=folder.records_of_table(table).digest(),
+        digest=folder.records_of_table(table).digest,
     )
 
 

@@ -118,7 +118,7 @@ def picture_of(folder: ResultsFolder) -> Picture | None:
     return Picture(
         title=f"{len(numbers)} published numbers against measured ones",
         numbers=numbers,
-        records=folder.records.select(cells).digest(),
+        records=folder.records.select(cells).digest,
     )
 
 

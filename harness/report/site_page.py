@@ -100,7 +100,7 @@ def made_from(folder: ResultsFolder, picture: Picture | None) -> str:
         [path.read_bytes() for path in sorted(TEMPLATE_FOLDER.parent.glob("*.py"))],
     )
     return (
-        f"Records: sha256 {folder.records.digest()}. "
+        f"Records: sha256 {folder.records.digest}. "
         f"Other files: sha256 {digest_of_repr(other)}"
     )
 
@@ -323,7 +323,7 @@ def _measured_scores(
             f"{name} {digest[:DIGEST_DIGITS_SHOWN]}"
             for name, digest in sorted(records[0].digests.items())
         ]
-        digest = folder.records.select([(method, task)]).digest()
+        digest = folder.records.select([(method, task)]).digest
         by_method.setdefault(method, {})[task] = {
             "scores": scores,
             "environment": environment_in_words(records[0]),

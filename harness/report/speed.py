@@ -94,8 +94,9 @@ def speed_page(folder: ResultsFolder) -> str:
         return ""
     rows = [_speed_row(row, result) for row, result in read_benchmarks(questions)]
     cards = []
-    for card, measured in read_gpus(folder.path):
-        cards.append((card, measured["environment"]["packages"], gpu_rows(measured)))
+    for file in sorted((folder.path / GPU_RECORDS).glob("*.json")):
+        measured = parse_json(file.read_bytes())
+        cards.append((measured["environment"], gpu_rows(measured)))
     return rendered(
         "speed.md",
         title="Speed",
@@ -130,13 +131,6 @@ def _speed_row(row: BenchmarkRow, result: BenchmarkResult | None) -> list[object
 
 
 # The section of a GPU
-
-
-def read_gpus(results: Path) -> list[tuple[str, Mapping[str, Any]]]:
-    """What was measured on GPUs, by the name of the card. Raises DataError for a damaged file."""
-    files = sorted((results / GPU_RECORDS).glob("*.json"))
-    measured = [parse_json(file.read_bytes()) for file in files]
-    return [(content["environment"]["device"], content) for content in measured]
 
 
 def gpu_rows(measured: Mapping[str, Any]) -> list[list[str]]:

@@ -240,9 +240,15 @@ OPTION_START = re.compile(r"^(?=[\[*])")
 
 
 def latex(table: ShownTable) -> str:
-    """The table in LaTeX, for the package booktabs; a rule is above rows of another kind."""
+    """The table in LaTeX as a float, with its notes as the caption.
+
+    It is set by the package booktabs, with a rule above rows of another kind.
+    """
     sides = "".join("l" if column.is_text else "r" for column in table.columns)
     lines = [
+        r"% Needs \usepackage{booktabs} in the preamble.",
+        r"\begin{table}",
+        r"\centering",
         rf"\begin{{tabular}}{{{sides}}}",
         r"\toprule",
         _latex_line(latex_escape(column.heading) for column in table.columns),
@@ -257,18 +263,10 @@ def latex(table: ShownTable) -> str:
             width = len(table.columns)
             cells = [rf"\multicolumn{{{width}}}{{l}}{{\textit{{{cells[0]}}}}}"]
         lines.append(_latex_line(cells))
-    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"])
-
-
-def latex_float(table: ShownTable) -> str:
-    """The table in LaTeX as a float, with its notes as the caption."""
-    caption = latex_escape(" ".join(table.notes))
-    lines = [
-        r"% Needs \usepackage{booktabs} in the preamble.",
-        r"\begin{table}",
-        r"\centering",
-        latex(table),
-        rf"\caption{{{caption}}}",
+    lines += [
+        r"\bottomrule",
+        r"\end{tabular}",
+        rf"\caption{{{latex_escape(' '.join(table.notes))}}}",
         r"\label{tab:methods}",
         r"\end{table}",
     ]

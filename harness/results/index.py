@@ -179,6 +179,7 @@ class Results:
             return ()
         return tuple(correlation["groups"])
 
+    @cached_property
     def digest(self) -> str:
         """sha256 over the records, in the order of methods and tasks."""
         digest = hashlib.sha256()

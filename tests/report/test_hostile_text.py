@@ -97,7 +97,7 @@ def test_a_page_shows_it_and_nothing_of_it_is_markup(text):
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_a_text_is_no_command_of_latex(text):
-    lines = latex(published_table(*with_text(text))).splitlines()
+    lines = latex(published_table(*with_text(text))).splitlines()[3:-3]
     assert lines[0] == r"\begin{tabular}{llrrl}"
     assert lines[-1] == r"\end{tabular}"
     for line in lines:

@@ -419,9 +419,9 @@ def test_the_digest_is_of_the_records_however_they_were_read(store, ends):
         path = store.path(cell_of(made))
         path.write_bytes(path.read_bytes().replace(b"\n", ends))
     held, read = results_of(*records), Results.read(store)
-    assert read.digest() == held.digest() == Results(read.by_cell).digest()
+    assert read.digest == held.digest == Results(read.by_cell).digest
     path.write_bytes(encode_run(replace(made, scores=scores(51.5))))
-    assert Results.read(store).digest() != held.digest()
+    assert Results.read(store).digest != held.digest
 
 
 # Names
