@@ -7,7 +7,7 @@ from committed import FOLDER, TABLES
 from processes import ROOT
 from refusals import REFUSALS
 
-from harness.core.errors import DataError, UsageError
+from harness.core.errors import DataError
 from harness.results.layout import tables_naming
 from harness.results.published import (
     AGGREGATION_OF,
@@ -18,7 +18,7 @@ from harness.results.published import (
     Table,
     reasons,
 )
-from harness.results.published_tables import load_table, load_tables, published_table
+from harness.results.published_tables import load_table, load_tables
 from harness.results.reproduction import count
 from harness.results.verdict import CellState
 
@@ -155,10 +155,3 @@ def test_the_tables_of_a_method_are_found_however_their_files_quote_it(tmp_path)
         (tmp_path / "small.toml").write_text(f"method = {quoted}\n", encoding="utf-8")
         assert tables_naming(tmp_path, ["fake.mean"]) == [tmp_path / "small.toml"]
     assert tables_naming(tmp_path, ["fake.cls"]) == []
-
-
-def test_a_paper_that_is_not_here_is_no_misspelling_of_another():
-    with pytest.raises(UsageError, match="no number of 'tsdae' is here"):
-        published_table("tsdae.t1", TABLES)
-    with pytest.raises(UsageError, match=r"did you mean simcse\.t5"):
-        published_table("simcs.t5", TABLES)
