@@ -20,7 +20,7 @@ from typing import Annotated
 import typer
 
 from harness.cli import options as opt
-from harness.core.digests import digest_of
+from harness.core.digests import digest_of_repr
 from harness.core.errors import AssetMissing, HarnessError, UsageError
 from harness.core.files import file_name, make_folder, parse_json, write_atomically
 from harness.core.terminal import Bar
@@ -40,7 +40,7 @@ from harness.report.card_check import (
     verification_text,
 )
 from harness.resolve import Resolver
-from harness.results.card_statements import CARD_FILE, Statement
+from harness.results.card_statements import Statement
 from harness.results.cards import (
     OWN_DATA_SETS,
     Verification,
@@ -117,15 +117,14 @@ def verify_command(
         except AssetMissing as error:
             verification = Verification(name, name, faults=(str(error),))
         else:
-            key = digest_of(
-                {
-                    "version": version_of("sentence-embedding-harness"),
-                    "method": scores.method.identity,
-                    "encoder": scores.open(scores.method.encoder).identity.key,
-                    "verification": repr(verification),
-                    "options": {"search": search, "encodings": encodings},
-                }
+            facts_of_answer = (
+                version_of("sentence-embedding-harness"),
+                scores.method.identity,
+                scores.open(scores.method.encoder).identity.key,
+                verification,
+                (search, encodings),
             )
+            key = digest_of_repr(facts_of_answer)
             if output is not None:
                 earlier_status = _earlier_status(_facts_file(output, name), key)
                 if earlier_status is not None:
@@ -133,9 +132,9 @@ def verify_command(
                     statuses.append(earlier_status)
                     continue
             with Bar(sys.stderr) as scores.progress:
-                numbers = tuple(
-                    check_numbers(scores, verification.numbers, resolver.registry)
-                )
+                numbers = [
+                    *check_numbers(scores, verification.numbers, resolver.registry)
+                ]
                 if search:
                     explainer = Explainer(
                         scores, resolver.registry, encodings, opt.note
@@ -191,11 +190,10 @@ def _opened(
     verification = Verification(
         model=name,
         method=method.id,
-        numbers=tuple(numbers),
-        faults=tuple(faults),
+        numbers=numbers,
+        faults=faults,
         weights=weights,
         data=data,
-        has_card=(folder / CARD_FILE).is_file(),
     )
     return scores, verification
 

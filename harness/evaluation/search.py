@@ -64,12 +64,13 @@ PADDED_LENGTHS = (64, 128, 256, 512)  # in tokens, of programs that pad every te
 # score as it is stated, then those with one change, then all others.
 OtherScore = Mapping[str, Any]
 AS_STATED: OtherScore = {}
-SCORES: list[OtherScore] = []
-for _settings in product(
-    AGGREGATIONS, ("", *CORRELATIONS), ("", COSINE, *SIMILARITIES)
-):
-    _named = zip(("aggregation", "correlation", "similarity"), _settings, strict=True)
-    SCORES.append({name: value for name, value in _named if value not in ("", "all")})
+SCORES = [AS_STATED]
+for _setting, _values in {
+    "similarity": (COSINE, *SIMILARITIES),
+    "correlation": CORRELATIONS,
+    "aggregation": AGGREGATIONS[1:],
+}.items():
+    SCORES += [{**score, _setting: value} for value in _values for score in SCORES]
 SCORES.sort(key=len)
 
 
@@ -129,11 +130,8 @@ def values_of_settings(
     unit_lengths = [True]
     if own_modules and own_modules.is_normalised and own_modules.equal_pooling:
         unit_lengths.append(False)
-    used_prompt = model.own_prompt(task)
-    if used_prompt is None:
-        used_prompt = model.default_prompt
     tried_prompts = dict.fromkeys(("", *model.prompts.values(), *prompts))
-    tried_prompts.pop(used_prompt, None)
+    tried_prompts.pop(model.prompt(task), None)
     # A token has a character at least, so that a length above the characters of the
     # longest text cuts nothing.
     longest = max(len(sentence) for sentence in texts.sentences)
@@ -223,17 +221,15 @@ class Explainer:
         task: Task,
         numbers: Sequence[CardNumber],
         holding: Sequence[CardNumber] = (),
-        *,
-        only_small: bool = False,
     ) -> dict[CardNumber, FoundChoices]:
         """The explanation of each number on a task: what gives its digits, or why nothing does.
 
         Args:
             task: The pairs that the numbers are of.
-            numbers: Numbers of one run that differ.
+            numbers: Numbers of one run whose digits were not measured.
             holding: Numbers of the same run that hold; a setting has to give them, too.
-            only_small: Whether only variants are tried that move few sentences or last
-                digits: other numbers of the run hold, so that most settings are right.
+                Then, or if all of `numbers` hold, most settings are right, and only
+                variants are tried that move few sentences or last digits.
         """
         tried: set[float] = set()
         stated = self.model.stated_variant(numbers[0].statement.settings)
@@ -243,6 +239,7 @@ class Explainer:
             explained |= _given([number], holding, own_scores, SCORES, (), tried)
         if len(explained) == len(numbers):
             return explained
+        only_small = bool(holding) or all(number.holds for number in numbers)
         encodings = 0
         for variant, pairs in self._announced_candidates(task, only_small):
             try:
@@ -269,6 +266,8 @@ class Explainer:
         reason = "nothing that was tried gives it"
         if encodings == self.most_encodings:
             reason = f"no choice among the first {encodings} encodings gives it"
+        if holding:
+            reason = f"{len(holding)} other numbers of this run are reproduced, this one is not"
         nothing = FoundChoices(tried=len(tried), reason=reason)
         return {number: explained.get(number, nothing) for number in numbers}
 
@@ -412,17 +411,13 @@ def check_numbers(
             yield replace(number, why_not=str(error), is_missing=is_missing)
 
 
-def explained(
-    numbers: Sequence[CardNumber], explainer: Explainer
-) -> tuple[CardNumber, ...]:
+def explained(numbers: Sequence[CardNumber], explainer: Explainer) -> list[CardNumber]:
     """The numbers; those whose digits were not measured have an explanation."""
     explanations: dict[CardNumber, FoundChoices] = {}
     judged = [number for number in numbers if number.verdict is not None]
     for _, run in groupby(sorted(judged, key=_run_of), _run_of):
         explanations |= _explain_run([*run], judged, explainer)
-    return tuple(
-        replace(number, explanation=explanations.get(number)) for number in numbers
-    )
+    return [replace(each, explanation=explanations.get(each)) for each in numbers]
 
 
 def _run_of(number: CardNumber) -> tuple[str, ...]:
@@ -453,20 +448,11 @@ def _explain_run(
     if not unexplained:
         return explanations
     holding = [number for number in run if number.has_its_digits and number.is_fine]
-    found = explainer.search(
-        explainer.registry.tasks[run[0].task],
-        unexplained,
-        holding,
-        only_small=bool(holding) or not any(number.differs for number in run),
-    )
-    for number, explanation in found.items():
-        is_found = explanation.measured is not None
-        if not is_found and holding:
-            reason = f"{len(holding)} other numbers of this run are reproduced, this one is not"
-            explanation = replace(explanation, reason=reason)
+    task = explainer.registry.tasks[run[0].task]
+    for number, found in explainer.search(task, unexplained, holding).items():
         # A number that holds but for its last digits needs no explanation.
-        if is_found or number.differs or holding:
-            explanations[number] = explanation
+        if found.measured is not None or number.differs or holding:
+            explanations[number] = found
     return explanations
 
 

@@ -209,7 +209,7 @@ class VariantScores:
         progress: Counts the sentences that are encoded.
         measured: The scores so far, as a record has them, by variant and task; or why
             there are none.
-        opened: The encoder that was used last, by its configuration.
+        opened: The encoder that was used last.
     """
 
     method: Method
@@ -218,7 +218,7 @@ class VariantScores:
     measured: dict[tuple[Variant, str], Mapping[str, Any] | HarnessError] = field(
         default_factory=dict
     )
-    opened: dict[EncoderConfig, CachedEncoder] = field(default_factory=dict)
+    opened: CachedEncoder | None = None
 
     @cached_property
     def modules(self) -> Modules | None:
@@ -240,19 +240,6 @@ class VariantScores:
         """The prompts of its folder, by name."""
         return {} if self.modules is None else self.modules.prompts
 
-    def own_prompt(self, task: Task) -> str | None:
-        """The prompt of the model that mteb uses for a task.
-
-        A prompt for the task's name in mteb comes before a prompt for all tasks of its
-        kind. None if the model has neither: then its default prompt is used.
-        """
-        data_set = task.name.partition(".")[0]
-        name_in_mteb = {"sts-b": "STSBenchmark"}.get(data_set, data_set.upper())
-        for name in (*task.aliases, name_in_mteb, TASK_KIND):
-            if name in self.prompts:
-                return self.prompts[name]
-        return None
-
     @property
     def default_prompt(self) -> str:
         """The prompt that the modules put before each sentence by themselves; empty without."""
@@ -260,6 +247,19 @@ class VariantScores:
         if self.modules is None or not isinstance(config, NativeConfig):
             return ""
         return self.modules.prompt(config.prompt)
+
+    def prompt(self, task: Task) -> str:
+        """The prompt of the model that mteb uses for a task.
+
+        A prompt for the task's name in mteb comes before a prompt for all tasks of its
+        kind. If the model has neither, it is the default prompt.
+        """
+        data_set = task.name.partition(".")[0]
+        name_in_mteb = {"sts-b": "STSBenchmark"}.get(data_set, data_set.upper())
+        for name in (*task.aliases, name_in_mteb, TASK_KIND):
+            if name in self.prompts:
+                return self.prompts[name]
+        return self.default_prompt
 
     def reading(self, variant: Variant, task: Task) -> Reading:
         """How the texts of a task are read under a variant.
@@ -269,25 +269,22 @@ class VariantScores:
         Raises UsageError for a length or a precision that the encoder does not have.
         """
         encoder, transformer = self.method.encoder, self.transformer
-        prompt = self.own_prompt(task) if variant.prompt is None else variant.prompt
-        prefix = prompt or ""
+        prompt = self.prompt(task) if variant.prompt is None else variant.prompt
+        prefix = prompt
         pooling_name = variant.pooling
         if variant.unit_length is False and self.modules is not None:
             pooling_name = self.modules.equal_pooling
         if transformer is not None and variant.rebuilds_tokenizer:
             transformer = replace(transformer, tokenizer="rebuilt")
-        if transformer is not None and isinstance(encoder, NativeConfig):
-            if pooling_name:
-                encoder = transformer
-                prefix = self.default_prompt if prompt is None else prompt
-            else:
-                prefix = ""  # the modules put it before the texts themselves
-                encoder = replace(encoder, of=transformer)
-                if prompt is not None:
-                    prompts = ((TRIED_PROMPT, prompt),)
-                    prompted = PromptedConfig(**_settings(transformer), prompts=prompts)
-                    encoder = NativeConfig(prompted, TRIED_PROMPT)
-        elif transformer is not None:
+        if transformer is None:
+            # The modules put the default prompt before the texts themselves.
+            prefix = "" if prompt == self.default_prompt else prompt
+        elif isinstance(encoder, NativeConfig) and not pooling_name:
+            prefix = ""
+            prompts = ((TRIED_PROMPT, prompt),)
+            prompted = PromptedConfig(**_settings(transformer), prompts=prompts)
+            encoder = NativeConfig(prompted, TRIED_PROMPT)
+        else:
             encoder = transformer
         if variant.max_length is not None:
             encoder = encoder.with_max_length(variant.max_length)
@@ -306,10 +303,9 @@ class VariantScores:
 
     def open(self, config: EncoderConfig) -> CachedEncoder:
         """An encoder with its cache; the one that was used last is not opened again."""
-        if config not in self.opened:
-            self.opened.clear()  # one model is in memory at a time
-            self.opened[config] = CachedEncoder.open(config, self.loader.places)
-        return self.opened[config]
+        if self.opened is None or self.opened.config != config:
+            self.opened = CachedEncoder.open(config, self.loader.places)
+        return self.opened
 
     def needs_encoding(self, reading: Reading) -> bool:
         """Whether texts have to be encoded; what is cached has not."""

@@ -13,7 +13,7 @@ from typing import Any
 
 from harness.core.terminal import counted, signed, text_table
 from harness.report.table import markdown, rendered, table_of
-from harness.results.card_statements import CARD_FILE, MTEB_RESULTS
+from harness.results.card_statements import MTEB_RESULTS
 from harness.results.cards import CardNumber, FoundChoices, Verification
 
 VERIFICATION_HEAD = ("task", "metric", "stated", "measured", "difference", "verdict")
@@ -49,7 +49,11 @@ def verification_text(verification: Verification, width: int | None = None) -> s
     if reasons:
         unchecked = "\n  ".join(["Not checked:", *reasons])
     if not verification.numbers and not verification.faults:
-        where = _where_to_find_numbers(verification)
+        where = (
+            f"{verification.model} has no card with a model-index, and no result file in its "
+            "folder. mteb's results may have its numbers: clone "
+            f"{MTEB_RESULTS} and give --card FOLDER."
+        )
     parts = (
         f"{verification.model}: {_numbers_summary(verification)}",
         table,
@@ -109,17 +113,6 @@ def _numbers_summary(verification: Verification) -> str:
         verb = "is" if unchecked == 1 else "are"
         summary += f", {unchecked} {verb} not checked"
     return summary
-
-
-def _where_to_find_numbers(verification: Verification) -> str:
-    """Where the numbers of a model without a `model-index` may be found."""
-    card = f"The card of {verification.model} has no model-index"
-    if not verification.has_card:
-        card = f"{verification.model} has no card ({CARD_FILE})"
-    return (
-        f"{card}, and there is no result file in its folder. mteb's results may have its numbers: "
-        f"clone {MTEB_RESULTS} and give --card FOLDER."
-    )
 
 
 def _number_row(number: CardNumber) -> list[str]:

@@ -434,21 +434,19 @@ class Verification:
         faults: A line for each file that could not be read.
         weights: The digest of its weights.
         data: The digest of the pairs of each task that was measured.
-        has_card: Whether there is a card in its folder.
     """
 
     model: str
     method: str
-    numbers: tuple[CardNumber, ...] = ()
-    faults: tuple[str, ...] = ()
+    numbers: Sequence[CardNumber] = ()
+    faults: Sequence[str] = ()
     weights: str = ""
     data: Mapping[str, str] = field(default_factory=dict)
-    has_card: bool = True
 
     @property
-    def checked(self) -> tuple[CardNumber, ...]:
+    def checked(self) -> list[CardNumber]:
         """The numbers that were measured and judged."""
-        return tuple(number for number in self.numbers if number.verdict is not None)
+        return [number for number in self.numbers if number.verdict is not None]
 
     @property
     def exit_status(self) -> int:

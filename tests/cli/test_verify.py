@@ -114,7 +114,7 @@ def test_markdown_for_a_pull_request_has_digests_versions_and_mtebs_box(
 def test_the_card_of_all_minilm_l6_v2_states_no_number_and_results_are_offered(call):
     answer = call("verify minilm")
     assert answer.status == 3
-    assert "The card of minilm has no model-index" in answer.out
+    assert "minilm has no card with a model-index" in answer.out
     assert "clone https://github.com/embeddings-benchmark/results" in answer.out
 
 
