@@ -177,10 +177,8 @@ def family(
     """
     resolver = Resolver.from_options(folders.places(), encoder)
     places = resolver.places
-    families: dict[str, FamilyConfig] = {}
-    for name, config in resolver.registry.encoders.items():
-        if isinstance(config, FamilyConfig):
-            families[name] = config
+    encoders = resolver.registry.encoders.items()
+    families = {name: x for name, x in encoders if isinstance(x, FamilyConfig)}
     chosen: dict[str, FamilyConfig] = {}  # each once, in order
     for pattern in names:
         for name in fnmatch.filter(families, pattern) or [pattern]:

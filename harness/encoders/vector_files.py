@@ -130,8 +130,8 @@ def _read_text(path: Path, file: Any) -> WordTable:
         vector = _numbers(fields)
         # Behind a word there is no number, or the line has more of them than the first.
         *_, last_part = word.replace(b"\t", b" ").rpartition(b" ")
-        is_longer = last_part != word and _numbers([last_part]) is not None
-        if vector is None or len(vector) != dimensions or not vector or is_longer:
+        is_longer = last_part != word and len(_numbers([last_part])) == 1
+        if not vector or len(vector) != dimensions or is_longer:
             beginning = line.decode()[:60]
             raise DataError(
                 f"{path}:{line_number}: wanted a word, a blank and {dimensions or 'some'} numbers, "
@@ -157,12 +157,12 @@ def _header(line: bytes) -> tuple[int, int] | None:
     return int(fields[0]), int(fields[1])
 
 
-def _numbers(fields: Sequence[bytes]) -> list[float] | None:
-    """The numbers that the fields hold; None if one of them is no number."""
+def _numbers(fields: Sequence[bytes]) -> list[float]:
+    """The numbers that the fields hold; none at all if one of them is no number."""
     try:
         return [*map(float, fields)]
     except ValueError:
-        return None
+        return []
 
 
 # word2vec's binary form

@@ -13,9 +13,8 @@ taken only where it gives the same encodings. Importing this module does not imp
 from __future__ import annotations
 
 import platform
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
@@ -169,31 +168,21 @@ def batches(
 def run_batches(
     work: Callable[[Item], Result], items: Iterable[Item], choice: Choice
 ) -> Iterator[Result]:
-    """The result of each item, in the order of the items.
-
-    Items are taken while workers work, a few more than there are workers.
-    """
+    """The result of each item, in the order of the items; they are taken while workers work."""
     if not choice.threads:
         yield from map(work, items)
         return
     import torch
 
     thread_count = torch.get_num_threads()
-    worker_count = min(choice.workers, thread_count)
     pool = ThreadPoolExecutor(
-        max_workers=worker_count,
+        max_workers=min(choice.workers, thread_count),
         thread_name_prefix="encode",
         initializer=torch.set_num_threads,
         initargs=(min(choice.threads, thread_count),),
     )
-    pending: deque[Future[Result]] = deque()
     try:
-        for item in items:
-            pending.append(pool.submit(work, item))
-            if len(pending) > 2 * worker_count:
-                yield pending.popleft().result()
-        while pending:
-            yield pending.popleft().result()
+        yield from pool.map(work, items)
     finally:
         pool.shutdown(cancel_futures=True)
         # A number that a worker sets is also that of threads which are started later.
