@@ -322,7 +322,7 @@ def eval_results(
         result = EvalResult(
             task_type="sentence-similarity",
             task_name="STS",
-            dataset_type=data_set.id or f"{OWN_DATA_SETS}{task.name}",
+            dataset_type=data_set.id,
             dataset_name=data_set.name,
             dataset_config="default",
             dataset_split=split,
@@ -371,5 +371,5 @@ def _names_on_hub(task: Task) -> tuple[DataSet, str]:
         for split, name in data_set.tasks.items():
             if name == task.name and data_set.revisions:
                 return data_set, split
-    split = "+".join(task.scored)
-    return DataSet(name=task.name, tasks={split: task.name}), split
+    own_set = DataSet(name=task.name, tasks={}, id=f"{OWN_DATA_SETS}{task.name}")
+    return own_set, "+".join(task.scored)

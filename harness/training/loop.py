@@ -10,7 +10,6 @@ training with the same recipe and data goes on from there.
 from __future__ import annotations
 
 import io
-import json
 import math
 import shutil
 import tempfile
@@ -109,18 +108,15 @@ def train(
         score_every: The number of steps between two scores.
         state_file: The file of the unfinished state, to resume from; with None none is
             saved.
-        settings: A saved state is resumed only under the same settings and schedule.
+        settings: A saved state is resumed only under the same settings.
     """
-    # As JSON has them, since a saved state holds them so.
-    identity = json.loads(
-        json.dumps({**(settings or {}), "schedule": asdict(schedule)})
-    )
+    settings = settings or {}
     with seeded(seed):
         training = TrainingRun(task, schedule)
         curve = training.curve
         saved_at = time.perf_counter()
         if state_file is not None and state_file.exists():
-            training.resume(state_file, identity)
+            training.resume(state_file, settings)
         else:
             curve.before = training.score(score)
         started_at = saved_at - curve.seconds
@@ -140,7 +136,7 @@ def train(
             now = time.perf_counter()
             curve.seconds = now - started_at
             if state_file is not None and now - saved_at >= SAVE_SECONDS:
-                training.save(state_file, identity)
+                training.save(state_file, settings)
                 saved_at = time.perf_counter()
         if training.best_weights:
             training.model.load_state_dict(training.best_weights)
@@ -218,10 +214,10 @@ class TrainingRun:
         if self.curve.best == (step, score):  # the first of the highest
             self.best_weights = deepcopy(self.model.state_dict())
 
-    def save(self, file: Path, identity: Mapping[str, Any]) -> None:
+    def save(self, file: Path, settings: Mapping[str, Any]) -> None:
         """Write all that the next step depends on."""
         state = {
-            "settings": identity,
+            "settings": settings,
             "curve": vars(self.curve),
             "model": self.model.state_dict(),
             "best_weights": self.best_weights,
@@ -232,11 +228,11 @@ class TrainingRun:
         torch.save(state, content)
         write_atomically(file, content.getvalue())
 
-    def resume(self, file: Path, identity: Mapping[str, Any]) -> None:
+    def resume(self, file: Path, settings: Mapping[str, Any]) -> None:
         """Load a saved state. Raises DataError if it belongs to other settings."""
         state = torch.load(file, weights_only=True)
         differing = [
-            name for name in identity if state["settings"].get(name) != identity[name]
+            name for name in settings if state["settings"].get(name) != settings[name]
         ]
         if differing:
             raise DataError(
@@ -287,6 +283,7 @@ def finetune(
     digest_of_start = {encoder.tokenizer.name: encoder.start_sha256}
     settings = {**stated_settings(recipe), **digest_of_start, **data}
     del settings["threads"]  # which is a fact of the environment
+    settings["schedule"] = asdict(task.schedule)
     curve = train(
         task,
         task.schedule,
@@ -300,7 +297,7 @@ def finetune(
     last_step = len(curve.losses)
     training = {
         "command": command_line(recipe),
-        "settings": {**settings, "schedule": asdict(task.schedule)},
+        "settings": settings,
         "seed": recipe.seed,
         "data": dict(data),
         "start": digest_of_start,
