@@ -370,7 +370,7 @@ def model_files(names: Iterable[str]) -> list[str]:
 
     A pickled file, .bin, is left out where its folder has weights as safetensors.
     """
-    from huggingface_hub.utils._paths import filter_repo_objects
+    from huggingface_hub.utils import filter_repo_objects  # type: ignore[attr-defined]
 
     files = list(filter_repo_objects(names, allow_patterns=[*MODEL_FILES]))
     safe_folders = {PurePath(x).parent for x in files if x.endswith(".safetensors")}

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from harness.core.errors import AssetMissing, UsageError
 from harness.core.files import sized
@@ -268,12 +269,10 @@ def assets_of(config: EncoderConfig) -> tuple[Asset, ...]:
 
 def pinned_by(config: EncoderConfig) -> str:
     """The kinds of pins that fix the files of an encoder, in the words of `Asset.pinned`."""
-    source = config.source
-    if isinstance(source, VectorFile):
-        for asset in assets_of(config):
-            if source.file in asset.probe:
-                return asset.pinned
-        return fixed_by(sha256=source.sha256)
+    source: Any = config.source
+    for asset in assets_of(config):
+        if source.file in asset.probe:
+            return asset.pinned
     # A source without these attributes is an encoder that is trained here. Nothing fixes
     # it: another machine trains other weights.
     return fixed_by(
