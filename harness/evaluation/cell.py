@@ -1,4 +1,4 @@
-"""One cell: its identity, the fit of its post-processors, its measurement and its record.
+"""One cell: its identity, its measurement and its record.
 
 A cell is done if a stored record has the identity that the cell would be measured with
 now. docs/identity.md says which changes make a cell another one.
@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from harness.core.arrays import Float, Float64, read_only, read_only_view
+from harness.core.arrays import Float64, read_only
 from harness.core.environment import environment, packages
-from harness.core.errors import ScoreError, UsageError
-from harness.core.interfaces import PostProcessor, Transform
+from harness.core.errors import ScoreError
+from harness.core.interfaces import Transform
 from harness.core.metrics import (
     PairRows,
     finite_scores,
@@ -34,11 +34,10 @@ from harness.core.types import Record, Task
 from harness.data.places import revision_of
 from harness.data.tasks.loader import CellTexts
 from harness.encoders.encodings import EncodingCost
-from harness.evaluation.embeddings import CachedEncoder, PooledEmbeddings, require_rows
-from harness.evaluation.fit_corpus import FitCorpusSample
+from harness.evaluation.embeddings import CachedEncoder, PooledEmbeddings, applied
 from harness.evaluation.select import PlannedCell
 from harness.results.records import SCHEMA
-from harness.transforms.affine import Affine, Moments
+from harness.transforms.affine import Affine
 
 # SimCSE takes the pairs with a gold score above 4 of 5 as positives for alignment.
 POSITIVE_ABOVE = 4.0
@@ -48,7 +47,7 @@ POSITIVE_ABOVE = 4.0
 
 
 def identity_of(
-    cell: PlannedCell, texts: CellTexts, encoder_key: str, with_fit: bool = True
+    cell: PlannedCell, texts: CellTexts, encoder_key: str, fit_digest: str | None = None
 ) -> dict[str, str]:
     """The identity of a cell: its method, data, encoding, code, and the sentences of its fit.
 
@@ -56,8 +55,8 @@ def identity_of(
         cell: The cell.
         texts: Its texts.
         encoder_key: The key in the identity of the cell's encoder.
-        with_fit: Whether a corpus is read for the digest of the sentences that are
-            fitted on. A plan leaves that digest out.
+        fit_digest: The digest of the sentences that are fitted on. A plan, which reads no
+            corpus for it, leaves it out.
 
     Returns:
         A text or a digest for each of these facts, by its name in the record.
@@ -71,67 +70,9 @@ def identity_of(
         **code_of(method.encoder, method.pooling, *method.post, metric, cell.task.load),
         **texts.digests,
     }
-    if with_fit and texts.fit_corpus is not None:
-        sample = FitCorpusSample.of(method, cell.seed, texts.fit_corpus)
-        identity["fit"] = sample.digest
+    if fit_digest is not None:
+        identity["fit"] = fit_digest
     return identity
-
-
-# Fit
-
-
-def fit(
-    posts: Sequence[PostProcessor],
-    vectors: Moments | Float[np.ndarray, "n D"],
-    rng: np.random.Generator,
-    share: float = 1.0,
-) -> tuple[Transform, ...]:
-    """Fit post-processors in their order, each on the output of the ones before.
-
-    From moments, a chain of affine maps is fitted without the vectors, since a map gives
-    the moments of the mapped vectors.
-
-    Args:
-        posts: The post-processors.
-        vectors: The rows to fit on, with repetitions, or their moments.
-        rng: The only source of randomness.
-        share: The number of vectors divided by the number of the corpus's sentences. A
-            post-processor that takes a share of a corpus is told it.
-    """
-    x: Any = vectors
-    if posts and not isinstance(x, Moments):
-        x = read_only_view(x)
-    transforms: list[Transform] = []
-    for post in posts:
-        is_whole = post.from_moments or share == 1
-        options: Any = {} if is_whole else {"share": share}
-        transform: Any = post.fit(x, rng, **options)
-        if not callable(transform):
-            raise ScoreError(
-                f"+{post.name}: wanted a map of rows from fit, found "
-                f"{type(transform).__name__}; return the fitted map"
-            )
-        if isinstance(x, Moments) and not isinstance(transform, Affine):
-            raise UsageError(
-                f"+{post.name}: wanted an Affine of a fit from moments, found "
-                f"{type(transform).__name__}; return one, or set from_moments = False"
-            )
-        transforms.append(transform)
-        if len(transforms) < len(posts):
-            x = x.after(transform) if isinstance(x, Moments) else applied(transform, x)
-    return tuple(transforms)
-
-
-def applied(
-    transform: Transform, x: Float[np.ndarray, "n D"]
-) -> Float[np.ndarray, "n K"]:
-    """The rows under a map, which cannot write into `x`; the result is read-only.
-
-    Raises ScoreError unless there are as many rows of real numbers as in `x`.
-    """
-    mapped = transform(read_only_view(x))
-    require_rows(f"the map {type(transform).__name__}", mapped, len(x))
-    return read_only_view(mapped)
 
 
 # Measurement

@@ -17,9 +17,16 @@ from typing import Any
 
 import numpy as np
 
-from harness.core.arrays import Float, Int, read_only
+from harness.core.arrays import Float, Int, read_only, read_only_view
 from harness.core.errors import DataError, ScoreError
-from harness.core.interfaces import Encoder, EncoderConfig, Encoding, Identity, Pooling
+from harness.core.interfaces import (
+    Encoder,
+    EncoderConfig,
+    Encoding,
+    Identity,
+    Pooling,
+    Transform,
+)
 from harness.core.provenance import code_of, with_code
 from harness.data.places import Places
 from harness.encoders.config import are_of_one_text
@@ -113,6 +120,18 @@ def require_rows(maker: str, rows: Any, count: int) -> None:
     raise ScoreError(
         f"{maker}: wanted a matrix of real numbers with {count} rows, one a sentence, found {found}"
     )
+
+
+def applied(
+    transform: Transform, x: Float[np.ndarray, "n D"]
+) -> Float[np.ndarray, "n K"]:
+    """The rows under a map, which cannot write into `x`; the result is read-only.
+
+    Raises ScoreError unless there are as many rows of real numbers as in `x`.
+    """
+    mapped = transform(read_only_view(x))
+    require_rows(f"the map {type(transform).__name__}", mapped, len(x))
+    return read_only_view(mapped)
 
 
 @dataclass

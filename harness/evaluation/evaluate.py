@@ -26,17 +26,17 @@ from harness.core.types import Method, Progress, Record, Task
 from harness.data.places import Places
 from harness.data.tasks.loader import OWN_TEXTS, TaskLoader
 from harness.encoders.config import Function, FunctionConfig
-from harness.evaluation.cell import applied, fit
 from harness.evaluation.embeddings import (
     PROBE_TEXT,
     SHARD,
     CachedEncoder,
     PooledEmbeddings,
+    applied,
     dropout_batch,
     encoded,
     pooled_rows,
 )
-from harness.evaluation.fit_corpus import needs_dropout, vectors_of, with_dropout
+from harness.evaluation.fits import fit, needs_dropout, vectors_of, with_dropout
 from harness.evaluation.run import RunContext, execute, fit_cell, require_coverage
 from harness.evaluation.select import MIN_COVERAGE, PlannedCell, planned_cells
 from harness.registry import NAME_FORMS, Registry, load_registry

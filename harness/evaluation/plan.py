@@ -19,7 +19,7 @@ from harness.data.places import asset_named
 from harness.data.tasks.loader import CellTexts, TaskLoader, distinct_sentences
 from harness.encoders.encodings import EncoderCache
 from harness.evaluation.cell import identity_of
-from harness.evaluation.fit_corpus import needs_pass
+from harness.evaluation.fits import needs_pass
 from harness.evaluation.select import PlannedCell, run_order
 from harness.results.store import Store, sidecar_metadata
 
@@ -129,7 +129,7 @@ def _add_cells_of_encoder(
     for cell, texts in texts_by_cell.items():
         if runs is not None:
             # The sentences of its fit are not compared: a corpus is not read to its end.
-            identity = identity_of(cell, texts, key, with_fit=False)
+            identity = identity_of(cell, texts, key)
             sidecar = runs.path(cell.address).with_suffix(".safetensors")
             if identity.items() <= sidecar_metadata(sidecar).items():
                 continue

@@ -18,10 +18,7 @@ from functools import partial
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
-from time import perf_counter
 from typing import Literal
-
-import numpy as np
 
 from harness.core.environment import one_blas_thread
 from harness.core.errors import (
@@ -32,13 +29,18 @@ from harness.core.errors import (
     first_line,
     is_interruption,
 )
-from harness.core.interfaces import EncoderConfig, Identity, Transform
+from harness.core.interfaces import EncoderConfig, Identity
 from harness.core.provenance import plugin_of_error
 from harness.core.types import Method, Progress, Record, Task
-from harness.data.tasks.loader import FitCorpus, TaskLoader, distinct_sentences
-from harness.evaluation.cell import fit, identity_of, measure, record_of
-from harness.evaluation.embeddings import SHARD, CachedEncoder, PooledEmbeddings
-from harness.evaluation.fit_corpus import FitCorpusSample, needs_pass, vectors_of
+from harness.data.tasks.loader import TaskLoader, distinct_sentences
+from harness.evaluation.cell import identity_of, measure, record_of
+from harness.evaluation.embeddings import SHARD, CachedEncoder
+from harness.evaluation.fits import (
+    FitCorpusSample,
+    FittedTransforms,
+    fitted_transforms,
+    needs_pass,
+)
 from harness.evaluation.processes import Jobs, results_of
 from harness.evaluation.select import MIN_COVERAGE, PlannedCell, run_order, units
 from harness.results.records import Cell
@@ -235,7 +237,11 @@ def _cells_to_measure(
     for cell in () if outcomes else cells:
         with failures([cell]) as outcome:
             texts = context.loader.texts(cell.task, cell.method.fit_on)
-            identity = identity_of(cell, texts, encoder.identity.key)
+            fit_digest = None
+            if texts.fit_corpus is not None:
+                sample = FitCorpusSample.of(cell.method, cell.seed, texts.fit_corpus)
+                fit_digest = sample.digest
+            identity = identity_of(cell, texts, encoder.identity.key, fit_digest)
             record = None
             if not context.overwrite and context.store.is_done(cell.address, identity):
                 record = context.store.read(cell.address)
@@ -327,7 +333,9 @@ def _measure(
             with failures([cell]) as outcome, one_blas_thread():
                 fitted = fits.get((cell.method, cell.seed))
                 if fitted is None:
-                    fitted = _fitted(cell, texts.fit_corpus, encoder, pooled)
+                    fitted = fitted_transforms(
+                        cell.method, cell.seed, texts.fit_corpus, encoder, pooled
+                    )
                 if texts.fit_corpus and texts.fit_corpus.streams:
                     fits[cell.method, cell.seed] = fitted
                 measurement = measure(
@@ -349,59 +357,7 @@ def _measure(
             yield from outcome
 
 
-# Fits
-
-
-@dataclass(frozen=True, eq=False)
-class FittedTransforms:
-    """The maps of a cell as they were fitted.
-
-    Attributes:
-        identity: The identity of the cell's encoder.
-        transforms: The maps, in order.
-        fitted_on: The sha256 of the sentences that they were fitted on; None without
-            any.
-        seconds: The seconds that the fit took.
-    """
-
-    identity: Identity
-    transforms: tuple[Transform, ...] = ()
-    fitted_on: str | None = None
-    seconds: float = 0.0
-
-
-def _fitted(
-    cell: PlannedCell,
-    fit_corpus: FitCorpus | None,
-    encoder: CachedEncoder,
-    pooled: PooledEmbeddings | None = None,
-    progress: Progress | None = None,
-) -> FittedTransforms:
-    """Fit a cell's post-processors.
-
-    `pooled` has the sentences of the task; without it they are encoded or read from the
-    cache, if the fit needs them.
-    """
-    if fit_corpus is None:
-        return FittedTransforms(encoder.identity)
-    method, progress = cell.method, progress or Progress()
-    sample = FitCorpusSample.of(method, cell.seed, fit_corpus)
-    if needs_pass(method, fit_corpus):
-        vectors, seconds = sample.vectors(method, encoder, progress)
-    else:
-        sentences = tuple(fit_corpus.sentences())
-        if pooled is None:
-            missing = encoder.cache.missing(sorted(set(sentences)))
-            progress.phase(f"{encoder.config.name}: encoding", len(missing))
-            for count in encoder.encode(missing):
-                progress.step(count)
-            pooled = encoder.pooled(method.pooling, sorted(set(sentences)))
-        vectors, seconds = vectors_of(method, pooled, sentences)
-    start = perf_counter()
-    rng = np.random.default_rng(cell.seed)
-    transforms = fit(method.post, vectors, rng, sample.share)
-    seconds += perf_counter() - start
-    return FittedTransforms(encoder.identity, transforms, sample.digest, seconds)
+# A fit without a run
 
 
 def fit_cell(
@@ -422,4 +378,6 @@ def fit_cell(
         encoder = CachedEncoder.open(cell.encoder, loader.places)
     fit_corpus = loader.texts(cell.task, cell.method.fit_on).fit_corpus
     with one_blas_thread():
-        return _fitted(cell, fit_corpus, encoder, progress=progress)
+        return fitted_transforms(
+            cell.method, cell.seed, fit_corpus, encoder, progress=progress
+        )

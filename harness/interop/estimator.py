@@ -14,7 +14,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data  # type: ign
 
 from harness.core.arrays import Float64
 from harness.core.errors import ScoreError, UsageError
-from harness.evaluation.cell import applied, fit
+from harness.evaluation.embeddings import applied
+from harness.evaluation.fits import fit
 from harness.registry import load_registry
 
 

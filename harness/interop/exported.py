@@ -43,7 +43,7 @@ from harness.encoders.modules import (
 from harness.encoders.native import NativeConfig
 from harness.encoders.transformer import TransformerConfig, TransformerEncoder
 from harness.encoders.weights import read_tensors
-from harness.evaluation.run import FittedTransforms
+from harness.evaluation.fits import FittedTransforms
 from harness.evaluation.select import PlannedCell
 from harness.results.card_statements import EVAL_RESULTS_FOLDER
 from harness.results.cards import OWN_DATA_SETS, DataSet, data_sets

@@ -17,8 +17,9 @@ from harness.core.errors import ScoreError, UsageError
 from harness.core.metrics import cosine, score
 from harness.core.pairs import Pairs
 from harness.core.types import score_at, score_paths
-from harness.evaluation.cell import fit, measure
+from harness.evaluation.cell import measure
 from harness.evaluation.evaluate import Embedder, fit_method
+from harness.evaluation.fits import fit
 from harness.evaluation.run import RunContext, execute
 from harness.evaluation.select import PlannedCell
 from harness.results.store import Store

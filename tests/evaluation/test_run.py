@@ -32,7 +32,7 @@ from harness.core.types import Corpus, Method
 from harness.data.places import Places
 from harness.data.tasks.loader import TaskLoader
 from harness.encoders import encodings
-from harness.evaluation.cell import fit
+from harness.evaluation.fits import fit
 from harness.evaluation.run import RunContext, execute
 from harness.evaluation.select import PlannedCell, planned_cells
 from harness.registry import load_registry
@@ -94,7 +94,7 @@ def test_each_seed_has_a_fit_and_one_on_a_corpus_serves_all_tasks(
     tmp_path, monkeypatch
 ):
     counted = Mock(wraps=fit)
-    monkeypatch.setattr("harness.evaluation.run.fit", counted)
+    monkeypatch.setattr("harness.evaluation.fits.fit", counted)
     on_stream = method("mean", "stretch", on="stream")
     on_target = method("mean", "centre", "stretch", on="target")
     planned = planned_cells([on_stream, on_target], [TOY, OTHER], seeds=2)

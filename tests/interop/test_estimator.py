@@ -10,7 +10,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from harness.contracts.samples import rows
 from harness.core.errors import UsageError
-from harness.evaluation.cell import fit
+from harness.evaluation.fits import fit
 from harness.interop.estimator import Calibration
 from harness.registry import load_registry
 

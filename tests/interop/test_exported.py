@@ -28,9 +28,9 @@ from harness.encoders.native import NativeConfig, PromptedConfig
 from harness.encoders.subword_vectors import SubwordConfig
 from harness.encoders.transformer import TransformerConfig
 from harness.encoders.weights import read_tensors
-from harness.evaluation.cell import fit
 from harness.evaluation.evaluate import Embedder
-from harness.evaluation.run import FittedTransforms, RunContext, execute, fit_cell
+from harness.evaluation.fits import FittedTransforms, fit
+from harness.evaluation.run import RunContext, execute, fit_cell
 from harness.evaluation.select import PlannedCell
 from harness.interop.exported import (
     eval_results,

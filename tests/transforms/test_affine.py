@@ -15,7 +15,7 @@ from baselines.sn import SN
 from baselines.whitening import Whitening
 from harness.contracts.samples import rows, with_constants
 from harness.core.errors import ScoreError
-from harness.evaluation.cell import fit
+from harness.evaluation.fits import fit
 from harness.transforms.affine import (
     LEAST_VARIANCE,
     Affine,

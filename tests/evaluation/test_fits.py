@@ -32,7 +32,7 @@ from harness.core.types import Corpus, Method, score_at, score_paths
 from harness.data.tasks.loader import FitCorpus
 from harness.evaluation.embeddings import SHARD, dropout_batch
 from harness.evaluation.evaluate import fit_method
-from harness.evaluation.fit_corpus import FitCorpusSample
+from harness.evaluation.fits import FitCorpusSample
 from harness.evaluation.select import planned_cells
 from harness.transforms.pooling import CLS, MEAN, Mean
 
@@ -92,9 +92,9 @@ def points(outcome):
 @pytest.fixture
 def small_blocks(monkeypatch):
     """Blocks of eight sentences."""
-    for module in ("embeddings", "fit_corpus"):
+    for module in ("embeddings", "fits"):
         monkeypatch.setattr(f"harness.evaluation.{module}.SHARD", 4)
-    monkeypatch.setattr("harness.evaluation.fit_corpus.SHARDS_A_BLOCK", 2)
+    monkeypatch.setattr("harness.evaluation.fits.SHARDS_A_BLOCK", 2)
 
 
 # A streamed corpus
@@ -169,7 +169,7 @@ def test_a_damaged_file_is_never_served(tmp_path, post):
 
 
 def test_only_the_share_that_a_fit_looks_at_is_encoded(tmp_path, monkeypatch):
-    monkeypatch.setattr("harness.evaluation.fit_corpus.SHARD", 4)
+    monkeypatch.setattr("harness.evaluation.fits.SHARD", 4)
     config, half = FakeConfig(), Watched(share=0.5)
     planned = fitted("stream", half, config=config, seeds=3)
     outcomes = outcomes_of_run(tmp_path, planned, STREAM).values()

@@ -1,11 +1,12 @@
-"""The vectors that post-processors are fitted on, of sentences that are encoded for the fit alone.
+"""Fits of post-processors: the vectors that they are fitted on, and the fitted maps.
 
-A pass encodes a sample of a corpus (`FitCorpusSample`) once, for all poolings and
-post-processors that are fitted on it. It stores moments or rows: a file for each pooling.
-The sample is divided into blocks. A block is encoded by one process, and again from its
-beginning after a kill. The files of all blocks are merged in their order, so any number
-of workers gives the same bits. Each file is complete or absent. Rows are read through a
-memory map, which several processes share.
+Vectors of a task's own sentences are read from the cache. Other sentences are encoded for
+the fit alone. A pass encodes a sample of a corpus (`FitCorpusSample`) once, for all
+poolings and post-processors that are fitted on it. It stores moments or rows: a file for
+each pooling. The sample is divided into blocks. A block is encoded by one process, and
+again from its beginning after a kill. The files of all blocks are merged in their order,
+so any number of workers gives the same bits. Each file is complete or absent. Rows are
+read through a memory map, which several processes share.
 """
 
 from __future__ import annotations
@@ -20,9 +21,10 @@ from typing import Any
 
 import numpy as np
 
+from harness.core.arrays import Float, read_only_view
 from harness.core.digests import digest_of, identity_text, text_digest
-from harness.core.errors import DataError, UsageError, is_interruption
-from harness.core.interfaces import Pooling
+from harness.core.errors import DataError, ScoreError, UsageError, is_interruption
+from harness.core.interfaces import Identity, Pooling, PostProcessor, Transform
 from harness.core.provenance import code_of
 from harness.core.tensors import TensorFile, write_tensors
 from harness.core.types import Method, Progress
@@ -31,11 +33,12 @@ from harness.evaluation.embeddings import (
     SHARD,
     CachedEncoder,
     PooledEmbeddings,
+    applied,
     dropout_batch,
     encoded,
     pooled_rows,
 )
-from harness.transforms.affine import Moments
+from harness.transforms.affine import Affine, Moments
 from harness.transforms.pooling import POOLINGS, Native
 
 SHARDS_A_BLOCK = 4  # at least; a shard has SHARD sentences
@@ -345,3 +348,101 @@ def write_vectors(path: Path, vectors: Vectors, seconds: float) -> None:
         write_tensors(path, tensors, {"count": str(vectors.count), **metadata})
     else:
         write_tensors(path, {ROWS_TENSOR: vectors}, metadata)
+
+
+# Fits
+
+
+def fit(
+    posts: Sequence[PostProcessor],
+    vectors: Moments | Float[np.ndarray, "n D"],
+    rng: np.random.Generator,
+    share: float = 1.0,
+) -> tuple[Transform, ...]:
+    """Fit post-processors in their order, each on the output of the ones before.
+
+    From moments, a chain of affine maps is fitted without the vectors, since a map gives
+    the moments of the mapped vectors.
+
+    Args:
+        posts: The post-processors.
+        vectors: The rows to fit on, with repetitions, or their moments.
+        rng: The only source of randomness.
+        share: The number of vectors divided by the number of the corpus's sentences. A
+            post-processor that takes a share of a corpus is told it.
+    """
+    x: Any = vectors
+    if posts and not isinstance(x, Moments):
+        x = read_only_view(x)
+    transforms: list[Transform] = []
+    for post in posts:
+        is_whole = post.from_moments or share == 1
+        options: Any = {} if is_whole else {"share": share}
+        transform: Any = post.fit(x, rng, **options)
+        if not callable(transform):
+            raise ScoreError(
+                f"+{post.name}: wanted a map of rows from fit, found "
+                f"{type(transform).__name__}; return the fitted map"
+            )
+        if isinstance(x, Moments) and not isinstance(transform, Affine):
+            raise UsageError(
+                f"+{post.name}: wanted an Affine of a fit from moments, found "
+                f"{type(transform).__name__}; return one, or set from_moments = False"
+            )
+        transforms.append(transform)
+        if len(transforms) < len(posts):
+            x = x.after(transform) if isinstance(x, Moments) else applied(transform, x)
+    return tuple(transforms)
+
+
+@dataclass(frozen=True, eq=False)
+class FittedTransforms:
+    """The maps of a cell as they were fitted.
+
+    Attributes:
+        identity: The identity of the cell's encoder.
+        transforms: The maps, in order.
+        fitted_on: The sha256 of the sentences that they were fitted on; None without
+            any.
+        seconds: The seconds that the fit took.
+    """
+
+    identity: Identity
+    transforms: tuple[Transform, ...] = ()
+    fitted_on: str | None = None
+    seconds: float = 0.0
+
+
+def fitted_transforms(
+    method: Method,
+    seed: int,
+    fit_corpus: FitCorpus | None,
+    encoder: CachedEncoder,
+    pooled: PooledEmbeddings | None = None,
+    progress: Progress | None = None,
+) -> FittedTransforms:
+    """Fit the post-processors of a method with a seed.
+
+    `pooled` has the sentences of the task; without it they are encoded or read from the
+    cache, if the fit needs them.
+    """
+    if fit_corpus is None:
+        return FittedTransforms(encoder.identity)
+    progress = progress or Progress()
+    sample = FitCorpusSample.of(method, seed, fit_corpus)
+    if needs_pass(method, fit_corpus):
+        vectors, seconds = sample.vectors(method, encoder, progress)
+    else:
+        sentences = tuple(fit_corpus.sentences())
+        if pooled is None:
+            missing = encoder.cache.missing(sorted(set(sentences)))
+            progress.phase(f"{encoder.config.name}: encoding", len(missing))
+            for count in encoder.encode(missing):
+                progress.step(count)
+            pooled = encoder.pooled(method.pooling, sorted(set(sentences)))
+        vectors, seconds = vectors_of(method, pooled, sentences)
+    start = perf_counter()
+    rng = np.random.default_rng(seed)
+    transforms = fit(method.post, vectors, rng, sample.share)
+    seconds += perf_counter() - start
+    return FittedTransforms(encoder.identity, transforms, sample.digest, seconds)
