@@ -33,7 +33,7 @@ from harness.results.index import (
     coverage,
     methods_by_encoder,
 )
-from harness.results.scorings import Scoring, seven_values
+from harness.results.scorings import TASK_LABELS, Scoring, seven_values
 
 # The sections apart from the seven tasks, with their titles and introductions.
 SECTIONS: Mapping[Section, tuple[str, str]] = {
@@ -135,8 +135,10 @@ def seven_tasks(
         if any(other_floors.values()):
             remarks.append(OTHER_FLOOR)
     columns = [
-        ShownColumn(label, key=f"{task}/{'.'.join(scoring.path)}")
-        for label, task in scoring.tasks_by_label.items()
+        ShownColumn(label, key=f"{task}/{'.'.join(path)}")
+        for label, (task, path) in zip(
+            TASK_LABELS.values(), scoring.task_scores, strict=True
+        )
     ]
     text_form = "SentEval text" if scoring.text == "senteval" else "raw text"
     return _board(
@@ -287,7 +289,7 @@ def _facts(method: str, scoring: Scoring, results: Results) -> list[str]:
     it and applying the method; `not timed` where a record lacks a clock.
     """
     records: list[Record] = []
-    for task in scoring.tasks_by_label.values():
+    for task, _ in scoring.task_scores:
         records += results.records(method, task)
     facts = records[0].facts
     sizes = [str(facts.get(name, MISSING)) for name in ("dimensions", "rank")]

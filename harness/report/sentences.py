@@ -12,7 +12,7 @@ from harness.core.types import Method, Task
 from harness.registry import Registry
 from harness.results.index import LOW_COVERAGE, encoder_of_method
 from harness.results.protocols import UNKNOWN, Protocol
-from harness.results.published import PublishedNumber, Row
+from harness.results.published import EVIDENCE, PublishedNumber, Row
 from harness.results.reproduction import Reproduction
 from harness.results.standings import Standing, StandingKind
 from harness.results.verdict import CellState
@@ -26,13 +26,6 @@ AGGREGATION_WORDS: Mapping[str, str] = {
     "wmean": "subsets weighted by their pairs (wmean)",
 }
 TEXT_FORMS = {"raw": "raw text", "senteval": "SentEval text"}
-# How the protocol of a row is known, by its `evidence`.
-EVIDENCE_WORDS: Mapping[str, str] = {
-    "confirmed": "confirmed",
-    "code": "read from code",
-    "paper": "stated in the paper",
-    "inferred": "inferred",
-}
 
 
 # The protocol of a published number
@@ -103,15 +96,13 @@ def evidence_in_words(number: PublishedNumber, confirmed_by: Reference | None) -
     """
     if not number.evidence:
         return ""
-    evidence = EVIDENCE_WORDS[number.evidence]
     if number.evidence != "confirmed":
-        return evidence
+        return EVIDENCE[number.evidence]
     if confirmed_by is None:
-        return f"{evidence} by no reference that was measured here"
-    program = f"another program, {confirmed_by.program}"
-    if confirmed_by.is_by_authors_of(number.table):
-        program = f"the authors' code, {confirmed_by.program}"
-    return f"{evidence} against {program}"
+        return "confirmed by no reference that was measured here"
+    is_theirs = confirmed_by.is_by_authors_of(number.table)
+    whose = "the authors' code" if is_theirs else "another program"
+    return f"confirmed against {whose}, {confirmed_by.program}"
 
 
 # Numbers

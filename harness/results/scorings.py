@@ -6,11 +6,12 @@ differ in text form, correlation and aggregation: a `Scoring` names the three.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from harness.core.types import ScorePath
-from harness.results.index import Results, Value, average
+from harness.results.index import Results, TaskScore, Value, average
 
 # In the order of the columns of the papers (SBERT, SimCSE).
 SEVEN = ("sts12", "sts13", "sts14", "sts15", "sts16", "sts-b", "sick-r")
@@ -35,19 +36,11 @@ class Scoring:
         """The path of the score in a record."""
         return self.correlation, self.aggregation
 
-    def task(self, base: str) -> str:
-        """The task's name in this text form."""
-        return f"{base}.senteval" if self.text == "senteval" else base
-
-    @property
-    def task_scores(self) -> tuple[tuple[str, ScorePath], ...]:
-        """Task and path of the seven scores."""
-        return tuple((self.task(task), self.path) for task in SEVEN)
-
-    @property
-    def tasks_by_label(self) -> Mapping[str, str]:
-        """The seven tasks by the headings of their columns."""
-        return {label: self.task(task) for task, label in TASK_LABELS.items()}
+    @cached_property
+    def task_scores(self) -> tuple[TaskScore, ...]:
+        """Task, in this text form, and path of the seven scores."""
+        form = ".senteval" if self.text == "senteval" else ""
+        return tuple((f"{task}{form}", self.path) for task in SEVEN)
 
 
 # The scoring of SBERT and SimCSE: SentEval's files, a year's subsets concatenated.
@@ -71,9 +64,7 @@ SCORINGS = (
 
 def seven_values(results: Results, method: str, scoring: Scoring) -> list[Value]:
     """The seven values of a method, and their average, which is missing if one of them is."""
-    values = [
-        results.value(method, scoring.task(task), *scoring.path) for task in SEVEN
-    ]
+    values = [results.value(method, task, *path) for task, path in scoring.task_scores]
     return [*values, average(values)]
 
 
