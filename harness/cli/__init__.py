@@ -7,6 +7,7 @@ that read results need none of them.
 
 from __future__ import annotations
 
+import atexit
 import gc
 import logging
 import os
@@ -122,7 +123,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     Without arguments they are those of the command line.
     """
     if arguments is None:
-        gc.freeze()  # no garbage collection looks at what was imported
+        # No garbage collection looks at what was imported, and that at the end at nothing.
+        gc.freeze()
+        atexit.register(gc.freeze)
         gc.set_threshold(OBJECTS_A_COLLECTION)
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, _interrupt)
