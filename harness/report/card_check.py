@@ -206,17 +206,11 @@ def verification_facts(verification: Verification) -> Facts:
     }
 
 
-STATED_FACTS = (
-    *("data_set", "data_set_id", "config", "split", "revision"),
-    *("metric", "value", "source"),
-)
-
-
 def _number_facts(number: CardNumber) -> Facts:
-    """A number as JSON: the stated and the measured number, the verdict or why there is none."""
+    """A number as JSON: what is stated and measured, the verdict or why there is none."""
     verdict, found = number.verdict, number.explanation
     return {
-        **{name: getattr(number.statement, name) for name in STATED_FACTS},
+        **vars(number.statement),
         "task": number.task,
         "score": number.score if number.task else "",
         "stated": None if number.measured is None else number.reading.points,
