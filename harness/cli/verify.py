@@ -24,7 +24,6 @@ from harness.core.digests import digest_of_repr
 from harness.core.errors import AssetMissing, HarnessError, UsageError
 from harness.core.files import file_name, make_folder, parse_json, write_atomically
 from harness.core.terminal import Bar
-from harness.core.types import Method
 from harness.data.places import Places
 from harness.data.tasks.loader import TaskLoader
 from harness.encoders.checkpoint import MODULES_FILE
@@ -171,10 +170,8 @@ def _opened(
     Raises:
         AssetMissing: The model is not on this machine.
     """
-    method = own_method(resolver.method(name), resolver)
-    encoder = method.encoder
-    loader = TaskLoader(resolver.places, resolver.registry.corpora)
-    scores = VariantScores(method, loader)
+    scores = _model(name, resolver)
+    encoder = scores.method.encoder
     folder = resolver.places.encoder(encoder.member(0))
     weights = scores.open(encoder).identity.digests.get("weights", "")
     numbers, faults = numbers_of_model(folder, resolver.registry, card_files)
@@ -185,11 +182,11 @@ def _opened(
         for task in (number.task, number.or_task):
             if task and not number.why_not:
                 with suppress(HarnessError):
-                    texts = loader.texts(resolver.registry.tasks[task])
+                    texts = scores.loader.texts(resolver.registry.tasks[task])
                     data[task] = texts.digests["data"]
     verification = Verification(
         model=name,
-        method=method.id,
+        method=scores.method.id,
         numbers=numbers,
         faults=faults,
         weights=weights,
@@ -198,18 +195,19 @@ def _opened(
     return scores, verification
 
 
-def own_method(method: Method, resolver: Resolver) -> Method:
-    """The method that the model's own modules define.
+def _model(name: str, resolver: Resolver) -> VariantScores:
+    """A model under the modules of its folder, of which nothing is measured yet.
 
     If the folder has no such modules, or the id names post-processors, it is the method
-    as it is.
+    of that id.
     """
-    encoder = method.encoder
-    folder = resolver.places.encoder(encoder.member(0))
-    has_modules = (folder / MODULES_FILE).is_file()
-    if isinstance(method.pooling, Native) or method.post or not has_modules:
-        return method
-    return resolver.registry.parse(f"{encoder.name}.{NATIVE.name}")
+    method = resolver.method(name)
+    folder = resolver.places.encoder(method.encoder.member(0))
+    is_native = isinstance(method.pooling, Native)
+    if (folder / MODULES_FILE).is_file() and not is_native and not method.post:
+        method = resolver.registry.parse(f"{method.encoder.name}.{NATIVE.name}")
+    loader = TaskLoader(resolver.places, resolver.registry.corpora)
+    return VariantScores(method, loader)
 
 
 # The folder of verifications: a file for each model, and a page of all
@@ -268,14 +266,12 @@ def search_choices(
             f"wanted a number such as --mine 75.46, and a --metric such as spearman; "
             f"{number.why_not}"
         )
-    method = own_method(resolver.method(model), resolver)
-    loader = TaskLoader(resolver.places, resolver.registry.corpora)
-    with Bar(sys.stderr) as bar:
-        scores = VariantScores(method, loader, bar)
-        explainer = Explainer(scores, resolver.registry, most_encodings, opt.note)
+    scores = _model(model, resolver)
+    explainer = Explainer(scores, resolver.registry, most_encodings, opt.note)
+    with Bar(sys.stderr) as scores.progress:
         found = explainer.search(task, [number])[number]
     if as_json:
-        facts = {"method": method.id, "task": task_name, "target": target}
+        facts = {"method": scores.method.id, "task": task_name, "target": target}
         opt.say(json.dumps(facts | explanation_facts(found)))
     else:
         opt.say(explanation_in_words(f"{task_name} {target}", found))
