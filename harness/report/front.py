@@ -144,14 +144,14 @@ def _tallies(folder: ResultsFolder) -> Iterator[tuple[str, str, str]]:
         f"{len(folder.standings):,}",
         ", ".join(f"{count} {kind}" for kind, count in standings.most_common()),
     )
-    scores = set()
-    for reproduction in numbers:
-        number = reproduction.number
-        if reproduction.scores:
-            scores.add((number.method, number.tasks, number.metric, number.aggregation))
+    measured = [each.number for each in numbers if each.scores]
+    scores = {
+        (number.method, number.tasks, number.metric, number.aggregation)
+        for number in measured
+    }
     yield (
         "of them with scores measured here",
-        f"{total['run']:,}",
+        f"{len(measured):,}",
         f"{_verdicts(numbers)}; by {counted(len(scores), 'different score')}",
     )
     tested = [

@@ -36,10 +36,6 @@ def encoder_file(encoder: str) -> str:
 def leaderboard(folder: ResultsFolder) -> str:
     """The whole page."""
     methods = folder.records.methods
-    links_by_size = {}
-    encoders = methods_by_encoder(methods)
-    for size, names in in_groups(encoders, folder.encoder_sizes).items():
-        links_by_size[size.heading] = [(name, encoder_file(name)) for name in names]
     tables = {table.id: table for table in folder.tables}
     papers = []
     for name in PAPERS_TABLES:
@@ -53,7 +49,8 @@ def leaderboard(folder: ResultsFolder) -> str:
         legend=legend(),
         published_tables=published_tables(folder),
         boards=boards(methods, folder, COMPARED_SCORINGS, SECTIONS_OF_LEADERBOARD),
-        links_by_size=links_by_size,
+        encoders=in_groups(methods_by_encoder(methods), folder.encoder_sizes),
+        encoder_file=encoder_file,
         digest=folder.records.digest,
         **front(folder),
         **_origins(folder.records, methods),

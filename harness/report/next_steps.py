@@ -39,13 +39,9 @@ def command_to_search(
         return ""
     if not (places.has_encoder(method.encoder) and places.has_data(task.asset)):
         return ""
-    command = f"harness explain {task.name} --model {method.id}"
-    command += f" --mine {number.points:.2f}"
-    return (
-        command
-        if published.metric == "spearman"
-        else f"{command} --metric {published.metric}"
-    )
+    metric = "" if published.metric == "spearman" else f" --metric {published.metric}"
+    model = f"--model {method.id} --mine {number.points:.2f}"
+    return f"harness explain {task.name} {model}{metric}"
 
 
 # What numbers wait for

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from harness.core.hardware import base_name
 from harness.core.metrics import metrics
-from harness.core.types import Method, Task
+from harness.core.types import Method
 from harness.registry import Registry
 from harness.results.index import LOW_COVERAGE, encoder_of_method
 from harness.results.protocols import UNKNOWN, Protocol
@@ -47,16 +47,14 @@ def aggregation_in_words(name: str | None) -> str:
     return AGGREGATION_WORDS.get(name, name)
 
 
-def task_in_words(task: Task) -> str:
-    """`sts-b, test, raw text`."""
-    return f"{task.name}, {'+'.join(task.scored)}, {TEXT_FORMS[task.text]}"
-
-
 def protocol_in_words(
     number: PublishedNumber, registry: Registry
 ) -> tuple[str, str, str]:
     """A published number's tasks with split and text form, its metric and its aggregation."""
-    tasks = [task_in_words(registry.tasks[name]) for name in number.tasks]
+    tasks = []
+    for name in number.tasks:
+        task = registry.tasks[name]
+        tasks.append(f"{name}, {'+'.join(task.scored)}, {TEXT_FORMS[task.text]}")
     similarity = "gold" if number.row.model_free else "cosine"
     aggregation = (
         number.column.aggregation or number.row.aggregation or number.table.aggregation

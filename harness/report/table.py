@@ -184,11 +184,6 @@ def _plain(text: str) -> str:
     return MARKUP_CHARACTERS.sub(r"\\\g<0>", entities)
 
 
-def link_to(heading: str) -> str:
-    """A link to a heading of the same page."""
-    return f"[{escape(heading)}](#{anchor(heading)})"
-
-
 def anchor(heading: str) -> str:
     """The address that a heading has on GitHub, after the `#`."""
     return re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
@@ -345,7 +340,6 @@ def templates() -> Environment:
     made.filters |= {
         "md": escape,
         "table": _table_in_markdown,
-        "link": link_to,
         "anchor": anchor,
         "code": in_html,
     }
