@@ -238,8 +238,10 @@ class Resolver:
         notes = []
         for config, names in poolings.items():
             if self.places.has_encoder(config):
-                notes.append(bypass_note(config, self.places.encoder(config), names))
-        return [note for note in notes if note]
+                note = bypass_note(config, self.places.encoder(config), names)
+                if note:
+                    notes.append(note)
+        return notes
 
 
 # Sources of encoders

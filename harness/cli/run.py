@@ -228,6 +228,7 @@ def measure(
     make_folder(places.cache, CACHE_SETTING)
     trainings = missing_trainings(cells, places)
     bar = Progress() if options.quiet else progress_on(sys.stderr)
+    reasons = {str(cell.address): "the last run ended before it" for cell in cells}
     outcomes: list[Outcome] = []
     try:
         with bar as progress:
@@ -247,14 +248,12 @@ def measure(
                     outcomes += failed(
                         its_cells, HarnessError(f"{encoder.name}: {error}")
                     )
-            untrained = {outcome.cell for outcome in outcomes}
-            trained = [cell for cell in cells if cell.address not in untrained]
-            for outcome in execute(trained, context, jobs):
+                    cells = tuple(cell for cell in cells if cell.encoder != encoder)
+            for outcome in execute(cells, context, jobs):
                 outcomes.append(outcome)
                 if line_of is not None and outcome.record is not None:
                     opt.say(line_of(outcome.record))
     finally:  # also after an interruption, before which not all cells were reached
-        reasons = {str(cell.address): "the last run ended before it" for cell in cells}
         for outcome in outcomes:
             reasons[str(outcome.cell)] = outcome.message  # empty if it ran
         note_failures(store.folder, reasons)

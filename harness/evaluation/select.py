@@ -16,7 +16,7 @@ from harness.core.hardware import FLOAT32, Hardware, precision_of
 from harness.core.interfaces import EncoderConfig, Packaged, Trained
 from harness.core.types import Method, Task
 from harness.data.tasks.loader import OWN_TEXTS
-from harness.registry import Registry, is_glob, look_up
+from harness.registry import Registry, look_up
 from harness.results.layout import GATE
 from harness.results.records import Cell
 
@@ -185,13 +185,12 @@ def select_cells(
         UsageError: No cell remains.
     """
     patterns = methods or ["*"]
-    named_ids = {pattern for pattern in patterns if not is_glob(pattern)}
     chosen_tasks = registry.select_tasks(tasks) if tasks else default_tasks(registry)
     cells: list[PlannedCell] = []
     skipped_methods = []
     for method in registry.select_methods(patterns):
         suited_tasks = chosen_tasks
-        if method.id not in named_ids:
+        if method.id not in patterns:  # but a glob selects it
             suited_tasks = tasks_meant_for(method, chosen_tasks)
         cells += planned_cells([method], suited_tasks, seeds)
         if methods and len(suited_tasks) < len(chosen_tasks):
