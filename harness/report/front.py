@@ -182,7 +182,7 @@ def _tallies(folder: ResultsFolder) -> Iterator[tuple[str, str, str]]:
             yield (
                 f"scores of {programs}",
                 f"{len(equal)} of {len(compared)}",
-                f"within the tolerance of each, {max(tolerances):g} points at most",
+                f"each within its tolerance (at most {max(tolerances):g} in points)",
             )
     records = sum(len(records) for records in results.by_cell.values())
     yield (

@@ -252,7 +252,6 @@ def measured_effects(
     effect was measured on the protocol's encoder, the effects on others are left out.
     """
     rows_of_traps = [_rows_of_trap(trap, registry) for trap in traps]
-    distances = {row: distance(row, protocol) for row in scores}
     effects: list[Effect] = []
     for names in choices:
         steps_by_values: dict[tuple[str, ...], list[Step]] = defaultdict(list)
@@ -269,7 +268,8 @@ def measured_effects(
                 )
                 if _shows(trap, rows, protocol, changes)
             ]
-            nearest = min(steps, key=lambda step: distances[step.start]).start
+            starts = dict.fromkeys(step.start for step in steps)
+            nearest = min(starts, key=lambda row: distance(row, protocol))
             effects_of_choice.append(
                 _effect(protocol, changes, steps, nearest, tuple(numbers_of_traps))
             )
