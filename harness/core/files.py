@@ -190,9 +190,13 @@ def parse_json(
         raise ValueError("its brackets are nested too deep") from None
 
 
-def write_json(path: Path, content: Mapping[str, Any] | list[Any]) -> None:
+def write_json(
+    path: Path, content: Mapping[str, Any] | list[Any], *, sort_keys: bool = False
+) -> None:
     """Write an object or a list, whole or not at all, unless the file has this content already."""
-    text = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False)
+    text = json.dumps(
+        content, indent=1, sort_keys=sort_keys, ensure_ascii=False, allow_nan=False
+    )
     data = f"{text}\n".encode()
     if not path.exists() or path.read_bytes() != data:
         write_atomically(path, data)
