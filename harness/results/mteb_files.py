@@ -64,7 +64,11 @@ def _metrics(row: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     for name, value in row.items():
         if isinstance(value, dict):
             for correlation, score in value.items():
-                yield f"{name}_{correlation}", score
+                yield f"{name}_{correlation}", _without_p(score)
         elif name not in NOT_METRICS and "time" not in name:
-            is_with_p = isinstance(value, list) and len(value) == 2
-            yield name, value[0] if is_with_p else value
+            yield name, _without_p(value)
+
+
+def _without_p(value: Any) -> Any:
+    """The value of a metric; of a correlation that is written as `[r, p]`, r."""
+    return value[0] if isinstance(value, list) and len(value) == 2 else value
