@@ -248,6 +248,17 @@ def test_a_search_names_another_score_of_the_same_vectors(model):
     assert words == [None, ("Pearson for Spearman",), ("manhattan for cosine",)]
 
 
+def test_a_choice_has_to_give_the_numbers_of_the_run_that_hold(model):
+    shorter = Variant(max_length=8)
+    number, holding = (
+        measured_number(model, shorter),
+        measured_number(model, name="pearson"),
+    )
+    explainer = Explainer(model, FEW, most_encodings=0)
+    assert explainer.search(TASK, [number])[number].words == shorter.words
+    assert explainer.search(TASK, [number], [holding])[number].words == ()
+
+
 def test_exchanged_digits_are_no_other_score_that_is_near(model):
     manhattan = score(model, name="manhattan_spearman")
     [item] = verified(
