@@ -9,9 +9,10 @@ by its name, mteb's name of it, or a glob.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Container, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from harness.core.errors import UsageError
@@ -310,3 +311,42 @@ def _existing_path(word: str) -> Path | None:
         if path.exists():
             return path.resolve()
     return None
+
+
+# Records that are selected
+
+
+@dataclass(frozen=True)
+class Patterns:
+    """Methods and tasks by which records are selected.
+
+    Attributes:
+        methods: Ids and globs; none selects all.
+        tasks: Names and globs; none selects all.
+        registry: What comes with the harness, with the encoders given by hand.
+    """
+
+    methods: Sequence[str]
+    tasks: Sequence[str]
+    registry: Registry
+
+    def selects(self, method: str, task: str) -> bool:
+        """Whether records of this method on this task are selected."""
+        return _matches(method, self.methods) and _matches(task, self.tasks)
+
+    def require_known(self, recorded: Container[str]) -> None:
+        """Raise UsageError for a method that can neither be made here nor is recorded.
+
+        A method of an encoder that is not registered may be anybody's.
+        """
+        for name in self.methods:
+            method_id = None if is_glob(name) else MethodId.parse(name)
+            if method_id is None or name in recorded:
+                continue
+            if base_name(method_id.encoder) in self.registry.encoders:
+                self.registry.parse(name)
+
+
+def _matches(name: str, patterns: Sequence[str]) -> bool:
+    """Whether a name matches one of the patterns; without patterns every name does."""
+    return not patterns or any(fnmatchcase(name, pattern) for pattern in patterns)

@@ -12,9 +12,8 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TextIO
@@ -22,16 +21,14 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 import typer
 
 from harness.core.errors import UsageError
-from harness.core.hardware import base_name
 from harness.core.provenance import Plugin
 from harness.core.terminal import text_table, visible, wrapped
-from harness.core.types import MethodId
 from harness.data.places import Places
 from harness.evaluation.processes import default_jobs
 from harness.evaluation.select import MIN_COVERAGE, MOST_SEEDS
 from harness.plugins import plugin_of_file, plugins_in_use
-from harness.registry import Registry, is_glob
-from harness.resolve import Resolver
+from harness.registry import Registry
+from harness.resolve import Patterns, Resolver
 from harness.results.layout import (
     OWN,
     PAPERS,
@@ -388,42 +385,6 @@ def worst_status(statuses: Iterable[int]) -> int:
     1 if a part failed, else 2 for wrong usage, else 3 if something is missing, else 0.
     """
     return min(filter(None, statuses), default=0)
-
-
-@dataclass(frozen=True)
-class Patterns:
-    """Methods and tasks by which records are selected.
-
-    Attributes:
-        methods: Ids and globs; none selects all.
-        tasks: Names and globs; none selects all.
-        registry: What comes with the harness, with the encoders given by hand.
-    """
-
-    methods: Sequence[str]
-    tasks: Sequence[str]
-    registry: Registry
-
-    def selects(self, method: str, task: str) -> bool:
-        """Whether records of this method on this task are selected."""
-        return _matches(method, self.methods) and _matches(task, self.tasks)
-
-    def require_known(self, recorded: Container[str]) -> None:
-        """Raise UsageError for a method that can neither be made here nor is recorded.
-
-        A method of an encoder that is not registered may be anybody's.
-        """
-        for name in self.methods:
-            method_id = None if is_glob(name) else MethodId.parse(name)
-            if method_id is None or name in recorded:
-                continue
-            if base_name(method_id.encoder) in self.registry.encoders:
-                self.registry.parse(name)
-
-
-def _matches(name: str, patterns: Sequence[str]) -> bool:
-    """Whether a name matches one of the patterns; without patterns every name does."""
-    return not patterns or any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
 def record_patterns(

@@ -32,6 +32,7 @@ from harness.report.method_table import columns_of, method_table, tasks_of
 from harness.report.table import ShownTable, escape, terminal
 from harness.report.table import latex as in_latex
 from harness.report.table import markdown as in_markdown
+from harness.resolve import Patterns
 from harness.results.folder import ResultsFolder
 from harness.results.score_rows import folder_rows
 
@@ -129,7 +130,7 @@ def table_command(
 
 
 def _say_cells(
-    patterns: opt.Patterns,
+    patterns: Patterns,
     folder: ResultsFolder,
     every_score: bool,
     *,
@@ -176,7 +177,7 @@ def _say_rows(rows: opt.PrintedRows, is_csv: bool, as_json: bool) -> None:
 
 
 def _table_of_methods(
-    patterns: opt.Patterns,
+    patterns: Patterns,
     resampler: Resampler,
     paper_tables: Sequence[str] | None,
     aggregation: str | None,
@@ -209,7 +210,7 @@ def _table_of_methods(
 
 
 def _say_test(
-    patterns: opt.Patterns, resampler: Resampler, *, is_csv: bool, as_json: bool
+    patterns: Patterns, resampler: Resampler, *, is_csv: bool, as_json: bool
 ) -> None:
     """The test of two methods on each task, and how to make one that lacks similarities."""
     folder = resampler.results

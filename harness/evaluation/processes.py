@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cache, lru_cache, partial
 from pathlib import Path
 from typing import Any, TypeVar
+from uuid import uuid4
 
 from harness.core.environment import cores, extra
 from harness.core.errors import HarnessError, UsageError
@@ -40,7 +41,8 @@ def results_of(
     Args:
         calls: The calls. Each takes long enough to be sent alone.
         jobs: The number of processes, or the scheduler whose workers are taken instead.
-        shared: The arguments of every call. A process keeps those that it unpickled last.
+        shared: The arguments of every call. A process unpickles them once, and keeps what
+            they read for these calls alone.
 
     Raises:
         HarnessError: A process was killed, or the scheduler is lost. The first error of a
@@ -64,7 +66,9 @@ def results_of(
         with parallel_config("loky", inner_max_num_threads=1):
             parallel = Parallel(n_jobs=jobs, max_nbytes=None, **settings)
     parent = None if isinstance(jobs, str) else os.getpid()
-    plugins, shared_pickled = tuple(PLUGINS.values()), bytes(dumps(shared))
+    # Processes outlive these calls. By its name no others have the same text.
+    plugins, name = tuple(PLUGINS.values()), uuid4().hex
+    shared_pickled = bytes(dumps((name, shared)))
     call_in_worker = partial(_call_in_worker, parent, plugins, shared_pickled)
     try:
         yield from parallel(
@@ -119,10 +123,11 @@ def _call_in_worker(
 
 @lru_cache(maxsize=1)
 def _shared(pickled: bytes) -> Any:
-    """The arguments of every call, which a process keeps."""
+    """The arguments that calls share, behind their name; a process keeps the last ones."""
     from joblib.externals.loky.backend.reduction import loads
 
-    return loads(pickled)
+    _, shared = loads(pickled)
+    return shared
 
 
 @cache

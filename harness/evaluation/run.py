@@ -143,6 +143,20 @@ class RunContext:
             self.last_encoder = CachedEncoder.open(config, places, identity)
         return self.last_encoder
 
+    def shared(self, jobs: Jobs) -> RunContext:
+        """The context of the calls of several processes, without what this process has read."""
+        if jobs == 1:
+            return self
+        return replace(
+            self,
+            # A worker of a cluster may have been started in another folder.
+            loader=TaskLoader(self.loader.places.absolute(), self.loader.corpora),
+            store=Store(self.store.folder.absolute()),
+            progress=Progress(),
+            workers=jobs if isinstance(jobs, int) else 1,
+            last_encoder=None,
+        )
+
 
 def execute(
     cells: Sequence[PlannedCell], context: RunContext, jobs: Jobs = 1
@@ -161,14 +175,14 @@ def execute(
     sentence_count = cell_count = 0
     cells = sorted(cells, key=run_order)
     for config, group in groupby(cells, attrgetter("encoder")):
-        identities, outcomes = _cells_to_measure([*group], context)
+        to_measure, outcomes = _cells_to_measure([*group], context)
         yield from outcomes
-        if not identities:
+        if not to_measure:
             continue
         encoder = context.encoder(config)
         opened = (config, encoder.identity)
         texts_by_cell = {
-            cell: loader.texts(cell.task, cell.method.fit_on) for cell in identities
+            cell: loader.texts(cell.task, cell.method.fit_on) for cell in to_measure
         }
         sentences = sorted(distinct_sentences(texts_by_cell.values()))
         missing = sorted(encoder.cache.missing(sentences), key=len)
@@ -189,28 +203,16 @@ def execute(
                 encode_calls.append(call)
             sentence_count += sample.size
             passes.append((sample, methods))
-        for unit in units(identities):
-            identities_of_unit = {cell: identities[cell] for cell in unit}
-            measure_calls.append(partial(_measure, opened, identities_of_unit))
-        cell_count += len(identities)
+        for unit in units(to_measure):
+            measure_calls.append(partial(_measure, opened, unit))
+        cell_count += len(to_measure)
     # A process takes seconds to start. That is too long for cells that one process would
     # measure anyway, and this process encodes with all threads.
     if len(measure_calls) < 2:
         jobs = 1
-    shared = context
-    if jobs != 1:
-        shared = replace(
-            context,
-            # A worker of a cluster may have been started in another folder.
-            loader=TaskLoader(loader.places.absolute(), loader.corpora),
-            store=Store(context.store.folder.absolute()),
-            progress=Progress(),
-            workers=jobs if isinstance(jobs, int) else 1,
-            last_encoder=None,
-        )
     if encode_calls:
         progress.phase("encoding", sentence_count)
-    for counts in results_of(encode_calls, jobs, shared):
+    for counts in results_of(encode_calls, jobs, context.shared(jobs)):
         for count in counts:
             progress.step(count)
     for sample, methods in passes:
@@ -218,7 +220,7 @@ def execute(
             sample.merge(methods)
     if measure_calls:
         progress.phase("scoring", cell_count)
-    for outcomes_of_unit in results_of(measure_calls, jobs, shared):
+    for outcomes_of_unit in results_of(measure_calls, jobs, context.shared(jobs)):
         for outcome in outcomes_of_unit:
             progress.step(1)
             yield outcome
@@ -226,12 +228,12 @@ def execute(
 
 def _cells_to_measure(
     cells: Sequence[PlannedCell], context: RunContext
-) -> tuple[dict[PlannedCell, Mapping[str, str]], list[Outcome]]:
-    """The identities of an encoder's cells that are to be measured, and other cells' outcomes.
+) -> tuple[list[PlannedCell], list[Outcome]]:
+    """The cells of an encoder that are to be measured, and the outcomes of the others.
 
-    The other cells are done, or cannot run.
+    The others are done, or cannot run.
     """
-    identities: dict[PlannedCell, Mapping[str, str]] = {}
+    to_measure: list[PlannedCell] = []
     with failures(cells) as outcomes:
         encoder = context.encoder(cells[0].encoder)
     for cell in () if outcomes else cells:
@@ -246,14 +248,14 @@ def _cells_to_measure(
             if not context.overwrite and context.store.is_done(cell.address, identity):
                 record = context.store.read(cell.address)
             if record is None:
-                identities[cell] = identity
+                to_measure.append(cell)
             else:
                 subject = f"{cell.encoder.name} on {cell.task.name}"
                 coverage = record.facts.get("coverage")
                 require_coverage(subject, coverage, context.min_coverage)
                 outcome.append(Outcome(cell=cell.address, status="done", record=record))
         outcomes += outcome
-    return identities, outcomes
+    return to_measure, outcomes
 
 
 def require_coverage(
@@ -306,28 +308,31 @@ def _encode_block(
 
 def _measure(
     opened: tuple[EncoderConfig, Identity],
-    identities: Mapping[PlannedCell, Mapping[str, str]],
+    cells: Sequence[PlannedCell],
     context: RunContext,
 ) -> Iterator[Outcome]:
     """Measure cells that share a pooling, those of the same texts together.
 
-    A sentence that cannot be encoded fails the cells of its own texts alone. A fit on a
-    corpus is kept for its method's other tasks.
+    A record has the digests of the texts that this process read, which on a cluster may
+    be others than those of the process that planned the run. A sentence that cannot be
+    encoded fails the cells of its own texts alone. A fit on a corpus is kept for its
+    method's other tasks.
     """
     cells_by_texts: dict[tuple[Task, str | None], list[PlannedCell]] = {}
-    for cell in identities:
+    for cell in cells:
         cells_by_texts.setdefault((cell.task, cell.method.fit_on), []).append(cell)
     fits: dict[tuple[Method, int], FittedTransforms] = {}
-    for (task, fit_on), cells in cells_by_texts.items():
-        with failures(cells) as outcomes:
+    pooling = cells[0].method.pooling
+    for (task, fit_on), cells_of_texts in cells_by_texts.items():
+        with failures(cells_of_texts) as outcomes:
             encoder = context.encoder(*opened)
             texts = context.loader.texts(task, fit_on)
-            pooled = encoder.pooled(cells[0].method.pooling, sorted(texts.sentences))
+            pooled = encoder.pooled(pooling, sorted(texts.sentences))
             cost = encoder.cache.cost(list(dict.fromkeys(texts.pairs.sentences)))
             subject = f"{encoder.config.name} on {task.name}"
             require_coverage(subject, cost.coverage, context.min_coverage)
         yield from outcomes
-        for cell in () if outcomes else cells:
+        for cell in () if outcomes else cells_of_texts:
             # One thread sums, so that a score does not depend on how many cores or
             # workers there are.
             with failures([cell]) as outcome, one_blas_thread():
@@ -341,16 +346,19 @@ def _measure(
                 measurement = measure(
                     task, texts.pairs, pooled, fitted.transforms, texts.labelled
                 )
+                identity = identity_of(
+                    cell, texts, encoder.identity.key, fitted.fitted_on
+                )
                 record = record_of(
                     cell,
-                    identities[cell],
+                    identity,
                     measurement,
                     encoder,
                     cost,
                     fit_seconds=fitted.seconds,
                     workers=context.workers,
                 )
-                context.store.write(record, measurement.values, identities[cell])
+                context.store.write(record, measurement.values, identity)
                 outcome.append(
                     Outcome(cell=cell.address, status="measured", record=record)
                 )

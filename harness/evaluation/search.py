@@ -64,14 +64,24 @@ PADDED_LENGTHS = (64, 128, 256, 512)  # in tokens, of programs that pad every te
 # score as it is stated, then those with one change, then all others.
 OtherScore = Mapping[str, Any]
 AS_STATED: OtherScore = {}
-SCORES = [AS_STATED]
-for _setting, _values in {
-    "similarity": (COSINE, *SIMILARITIES),
-    "correlation": CORRELATIONS,
-    "aggregation": AGGREGATIONS[1:],
-}.items():
-    SCORES += [{**score, _setting: value} for value in _values for score in SCORES]
-SCORES.sort(key=len)
+
+
+def _other_scores() -> list[OtherScore]:
+    """Every combination of these settings, those with the fewest changes first."""
+    scores = []
+    for aggregation, correlation, similarity in product(
+        ("", *AGGREGATIONS[1:]), ("", *CORRELATIONS), ("", COSINE, *SIMILARITIES)
+    ):
+        settings = {
+            "aggregation": aggregation,
+            "correlation": correlation,
+            "similarity": similarity,
+        }
+        scores.append({name: value for name, value in settings.items() if value})
+    return sorted(scores, key=len)
+
+
+SCORES = _other_scores()
 
 
 def other_score_in_words(number: CardNumber, other: CardNumber) -> tuple[str, ...]:

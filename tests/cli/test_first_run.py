@@ -29,7 +29,7 @@ REGISTRY = registry(FakeConfig())
 
 @pytest.fixture
 def told(monkeypatch, tmp_path, capsys):
-    """What is said of the small data sets; some end with an error, and the others arrive."""
+    """Fetches the small data sets, of which some fail, and returns what the terminal shows."""
     monkeypatch.chdir(tmp_path)
     for switch in ("HF_HUB_OFFLINE", "HARNESS_OFFLINE", "HARNESS_DATA_DIR"):
         monkeypatch.delenv(switch, raising=False)

@@ -2,10 +2,20 @@
 
 import os
 import signal
+from dataclasses import dataclass
 from functools import partial
 
 import pytest
-from fakes import OTHER, TOY, BrokenConfig, Told, method, outcomes_of_run
+from fakes import (
+    OTHER,
+    TOY,
+    BrokenConfig,
+    Sentences,
+    Told,
+    method,
+    outcomes_of_run,
+    task,
+)
 from refusals import refused
 
 from harness.core.errors import HarnessError, UsageError
@@ -51,6 +61,30 @@ def test_two_processes_give_the_records_of_one(tmp_path, scores_of_one_process):
     assert told.phases[-1] == ("scoring", len(PLANNED))
     again = outcomes_of_run(tmp_path, PLANNED, jobs=2)
     assert {outcome.status for outcome in again.values()} == {"done"}
+
+
+@dataclass(frozen=True)
+class SentencesOfFile:
+    """Pairs that a file chooses."""
+
+    def __call__(self, data_dir, split):
+        return Sentences(int((data_dir / "start").read_text()))(data_dir, split)
+
+
+def test_processes_keep_no_texts_of_an_earlier_run(tmp_path):
+    several = [method("mean"), method("cls")]
+    planned = planned_cells(several, [task(load=SentencesOfFile())], seeds=1)
+    for start in ("0", "7"):
+        measured = []
+        for folder, jobs in (tmp_path / "several", 2), (tmp_path / start, 1):
+            (folder / "data").mkdir(parents=True, exist_ok=True)
+            (folder / "data" / "start").write_text(start)
+            outcomes = outcomes_of_run(folder, planned, jobs=jobs)
+            records = [
+                outcome.record for _, outcome in sorted(outcomes.items(), key=str)
+            ]
+            measured.append([(each.scores, each.digests["data"]) for each in records])
+        assert measured[0] == measured[1]
 
 
 def test_a_cluster_gives_the_records_of_one_process(

@@ -75,12 +75,13 @@ class PaddedKernel:
         torch.backends.cuda.matmul.allow_tf32 = False
         torch.backends.cudnn.allow_tf32 = False
         dtype = getattr(torch, hardware.dtype)
-        try:
-            return replace(self, model=self.model.to(hardware.device, dtype))
+        try:  # and not with the model, for which the memory of a device may be too small
+            torch.empty(0, device=hardware.device)
         except (RuntimeError, AssertionError) as error:
             raise UsageError(
                 f"wanted a device that torch has, found {hardware.device!r}: {first_line(error)}"
             ) from error
+        return replace(self, model=self.model.to(hardware.device, dtype))
 
     def __call__(self, batch: TokenIds) -> Encoding:
         states, mask, output = self.states(batch)
