@@ -124,18 +124,19 @@ DIFFCSE = tuple(
     )
 )
 
-# SCD chose its checkpoint on SICK-R (`--metric_for_best_model=sickr_spearman`).
+# The command in SCD's README, which is BERT's, chooses its checkpoint on SICK-R
+# (`--metric_for_best_model=sickr_spearman`).
 SCD = tuple(
     checkpoint(
         f"scd-{shape}",
         f"sap-ai-research/{model}-SCD-ACL2022",
         "klein2022scd",
         shape,
-        "1 M Wikipedia sentences, unlabelled; checkpoint chosen on SICK-R dev",
+        f"{UNLABELLED_WIKIPEDIA}; {chosen}",
     )
-    for shape, model in (
-        ("bert-base", "BERT-base-uncased"),
-        ("roberta-base", "RoBERTa-base"),
+    for shape, model, chosen in (
+        ("bert-base", "BERT-base-uncased", "checkpoint chosen on SICK-R dev"),
+        ("roberta-base", "RoBERTa-base", "how the checkpoint was chosen is not stated"),
     )
 )
 

@@ -1,16 +1,21 @@
 """The documentation names what there is: files, functions, rooms, commands, verdicts, versions."""
 
+import ast
 import re
 import tomllib
 from importlib import import_module
+from inspect import signature
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 import pytest
+from committed import FOLDER
 from documents import (
     ROOT,
     blocks,
     broken_links,
+    expressions,
     lines,
     mentions,
     of_make,
@@ -24,7 +29,10 @@ from typer import BadParameter
 from typer.main import get_command
 
 import harness
+from baselines.sif import SifWeights
+from baselines.whitening import Whitening
 from harness.cli import app
+from harness.encoders.word_vectors import Counted, Fitted
 from harness.results.verdict import TOLERANCES, CellState
 
 PAGES = {
@@ -192,6 +200,48 @@ def test_a_python_example_runs(block, tmp_path, monkeypatch):
     else:
         assert names["vectors"].shape == tuple(map(int, shape.groups()))
         assert names["vectors"].dtype == np.float64
+
+
+# What the words of running text stand for.
+NAMES = {
+    "harness": harness,
+    "Places": harness.Places,
+    "TransformerConfig": harness.TransformerConfig,
+    "read_results": harness.read_results,
+    "folder": FOLDER,
+    "cells": [],
+    "Path": Path,
+    "__file__": __file__,
+    "Counted": Counted,
+    "Fitted": Fitted,
+    "SifWeights": SifWeights,
+    "Whitening": Whitening,
+    "loss": lambda step: step,  # the reader's own
+}
+THEIRS = {"mteb", "SentenceTransformer"}  # which take seconds to import
+CALLS = {
+    span: tree
+    for page in PAGES.values()
+    for span, tree in expressions(page).items()
+    if "(" in span or span.startswith("folder.")
+}
+
+
+@pytest.mark.parametrize("span", CALLS)
+def test_what_running_text_calls_can_be_called_with_these_arguments(span):
+    tree = CALLS[span]
+    names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    if names & THEIRS:
+        return
+    called = isinstance(tree, ast.Call)
+    named = ast.Expression(tree.func if called else tree)
+    found = eval(compile(named, span, "eval"), {**NAMES})  # noqa: S307 - our own text
+    if called:  # with `...` for further arguments
+        keywords = {each.arg: each for each in tree.keywords}
+        if any(ast.unparse(each) == "..." for each in tree.args):
+            signature(found).bind_partial(**keywords)
+        else:
+            signature(found).bind(*tree.args, **keywords)
 
 
 @pytest.mark.parametrize(

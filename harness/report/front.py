@@ -22,7 +22,6 @@ from harness.results.index import DIGEST_DIGITS_SHOWN, MISSING, encoder_of_metho
 from harness.results.reproduction import Reproduction, count
 from harness.results.scorings import TASK_LABELS
 from harness.results.standings import StandingKind
-from harness.results.verdict import CellState
 
 # The tables of the four papers on the seven tasks, and the encoder of most of their rows.
 PAPERS_TABLES = (
@@ -86,25 +85,40 @@ def measured_most(folder: ResultsFolder) -> ShownTable | None:
 
 
 def missing(folder: ResultsFolder) -> str:
-    """That no number of the four papers was measured on BERT-base, and what measures them."""
-    papers = {table.cite for table in folder.tables if table.id in PAPERS_TABLES}
-    measured = runnable = 0
-    for reproduction in folder.all_reproductions:
-        number = reproduction.number
-        encoder = base_name(encoder_of_method(number.method or ""))
-        if number.table.cite in papers and encoder == PAPERS_ENCODER:
-            measured += bool(reproduction.scores)
-            runnable += reproduction.state is CellState.NOT_RUN
+    """What was measured on BERT-base of the four papers' numbers, and what measures the others.
+
+    The papers' own tables count, and not those of issues and READMEs about them.
+    """
+    papers = {table.paper for table in folder.tables if table.id in PAPERS_TABLES}
+    of_papers = [
+        reproduction
+        for reproduction in folder.all_reproductions
+        if reproduction.number.table.paper in papers
+        and base_name(encoder_of_method(reproduction.number.method or ""))
+        == PAPERS_ENCODER
+    ]
+    measured = sum(bool(reproduction.scores) for reproduction in of_papers)
+    present = sources_of_records(folder.records, folder.registry)
+    waiting = waiting_numbers(of_papers, folder.registry, present)
     four = "the four papers (SBERT, BERT-flow, BERT-whitening, SimCSE)"
-    if measured:
-        return f"{measured:,} numbers of {four} on BERT-base were measured here."
-    if not runnable:
+    sentences = [f"{measured:,} numbers of {four} on BERT-base were measured here."]
+    if not measured and waiting:
+        sentences = [
+            f"No number of {four} has been measured here on BERT-base: its weights could not "
+            "be downloaded where these results were made."
+        ]
+    elif not measured:
         return ""
-    return (
-        f"No number of {four} has been measured here on BERT-base: its weights could not be "
-        f"downloaded where these results were made. Where they can, `harness fetch "
-        f"{PAPERS_ENCODER}` and `make reproduce PROFILE=papers` measure {runnable:,} of them."
-    )
+    if waiting:
+        counts = [
+            f"{len(numbers):,} after {' and '.join(f'`{each}`' for each in commands)}"
+            for commands, numbers in waiting.items()
+        ]
+        sentences.append(
+            "Where `harness fetch` has got the data of the tasks, `make reproduce "
+            f"PROFILE=papers` measures {'more' if measured else 'some'}: {', '.join(counts)}."
+        )
+    return " ".join(sentences)
 
 
 def tallies(folder: ResultsFolder) -> ShownTable:

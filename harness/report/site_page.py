@@ -82,9 +82,10 @@ UNQUOTED = ' !"$()*+,-./:;<=>?@[]_{|}~'
 
 
 def made_from(folder: ResultsFolder, picture: Picture | None) -> str:
-    """The digests of the records, and of everything else that the page is made from.
+    """The digests of the records, and of the other data and the templates of the page.
 
-    That is what the results folder holds, the templates, and the code of this folder.
+    A change of the code is not seen here, where the page would have to be made: a test
+    makes it, and compares it with the committed one.
     """
     other = (
         picture and picture.made_from,
@@ -97,12 +98,10 @@ def made_from(folder: ResultsFolder, picture: Picture | None) -> str:
         folder.registry.by_hand,
         entries_with(folder.papers),
         [(TEMPLATE_FOLDER / name).read_bytes() for name in FILES],
-        [path.read_bytes() for path in sorted(TEMPLATE_FOLDER.parent.glob("*.py"))],
     )
-    return (
-        f"Records: sha256 {folder.records.digest}. "
-        f"Other files: sha256 {digest_of_repr(other)}"
-    )
+    digest = folder.records.digest
+    records = f"sha256 {digest}" if digest else "none"
+    return f"Records: {records}. Other files: sha256 {digest_of_repr(other)}"
 
 
 def site_page(folder: ResultsFolder, picture: Picture | None) -> str:

@@ -181,7 +181,9 @@ class Results:
 
     @cached_property
     def digest(self) -> str:
-        """sha256 over the records, in the order of methods and tasks."""
+        """sha256 over the records, in the order of methods and tasks; empty if there are none."""
+        if not self.by_cell:
+            return ""
         digest = hashlib.sha256()
         for cell in sorted(self.by_cell):
             if cell in self.lines:

@@ -145,7 +145,7 @@ def test_rounding_noise_in_cosines_does_not_break_ties(rows_of_pairs, random):
 
 
 def test_pearson_of_nearly_equal_similarities_is_that_of_the_similarities():
-    """Rounding to ten decimals, which ranks need, would move it by hundredths of a point."""
+    """Rounding to ten digits, which ranks need, would move it by hundredths of a point."""
     rng = np.random.default_rng(0)
     gold = rng.uniform(0, 5, 200)
     cosines = 1 - 1e-8 * (0.2 * gold + rng.uniform(0, 1, 200))

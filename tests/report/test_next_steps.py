@@ -1,13 +1,18 @@
 """What published numbers wait for: commands, with the numbers that wait for them."""
 
+import re
+from collections import Counter
+
 import pytest
-from committed import TABLES
+from committed import FOLDER, TABLES
 
 from harness.data.places import every_asset
 from harness.registry import load_registry
+from harness.report.front import missing
 from harness.report.next_steps import best_downloads, needs_of
 from harness.results.index import Results
 from harness.results.reproduction import reproductions
+from harness.results.verdict import CellState
 
 FOUND = load_registry()
 
@@ -34,3 +39,17 @@ def test_the_next_step_makes_most_numbers_measurable_for_each_byte(nothing_run):
     there |= {asset.name for asset in every_asset() if asset.get in commands}
     _, _, later_cells = best_downloads(nothing_run, FOUND, there)
     assert not {cell.id for cell in later_cells} & {*needs}
+
+
+def test_the_papers_numbers_on_bert_base_are_counted_by_what_they_wait_for():
+    """Those of issues are no numbers of the papers, and a fit on NLI waits for it, too."""
+    waiting = Counter(
+        "@nli" in method
+        for each in FOLDER.all_reproductions
+        if each.state is CellState.NOT_RUN
+        and re.match("bert-base[.:]", method := each.number.method)
+        and re.match("arXiv (1908|2011|2103|2104)|EMNLP 2019", each.number.table.source)
+    )
+    told = re.findall(r"([\d,]+) after (.*?)[,.]", missing(FOLDER))
+    counts = {"all-nli" in needed: int(number) for number, needed in told}
+    assert counts == dict(waiting)

@@ -3,14 +3,12 @@
 import hashlib
 import json
 import re
-import shutil
 
 import pytest
 from committed import RESULTS, TABLES, committed_results
 from fakes import FakeConfig, made_record, registry, results_folder, results_of
 from test_hostile_text import table_of
 
-from harness.report import site_page
 from harness.report.build import SlowFile, generated
 from harness.report.pictures import picture_of
 from harness.report.site_page import SITE_PAGE, made_from
@@ -27,7 +25,6 @@ def committed():
     return (RESULTS / SITE_PAGE).read_text(encoding="utf-8")
 
 
-@pytest.mark.slow
 def test_committed_pictures_and_page_are_what_the_records_make():
     """`report --check` compares their digests and what they are made from; this draws them."""
     due = generated(ResultsFolder(RESULTS), None).items()
@@ -78,13 +75,3 @@ def test_what_it_is_made_from_changes_with_records_pictures_and_tables(tmp_path)
     drawn = picture_of(ResultsFolder(RESULTS))
     made_of = [(empty, None), (full, None), (full, drawn), (with_table, None)]
     assert len({made_from(*parts) for parts in made_of}) == len(made_of)
-
-
-def test_it_is_made_anew_after_a_change_of_the_code_of_pages(tmp_path, monkeypatch):
-    code = shutil.copytree(TEMPLATE_FOLDER.parent, tmp_path / "report")
-    empty = results_folder(tmp_path / "results", registry(FakeConfig()), Results({}))
-    before = made_from(empty, None)
-    monkeypatch.setattr(site_page, "TEMPLATE_FOLDER", code / "templates")
-    assert made_from(empty, None) == before
-    (code / "boards.py").write_text("# another board\n")
-    assert made_from(empty, None) != before

@@ -1,7 +1,9 @@
 """Markdown pages and the commands in them, read as a reader would type them."""
 
+import ast
 import re
 import shlex
+from contextlib import suppress
 from unittest import mock
 
 from processes import ROOT
@@ -25,6 +27,15 @@ def lines(page):
         for x in text.split("\n")
     )
     return [words for words in every if words]
+
+
+def expressions(page):
+    """The Python expressions in running text, such as `f(x).y`: trees by their text."""
+    trees = {}
+    for span in re.findall(r"`([^`]+)`", FENCE.sub("", page)):
+        with suppress(SyntaxError):
+            trees[span] = ast.parse(span, mode="eval").body
+    return trees
 
 
 def mentions(page):
