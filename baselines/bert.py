@@ -5,11 +5,11 @@ rows that every paper starts from, and the names of their poolings differ: BERT-
 "last2avg" is first-last (its code takes layer 1), SimCSE's printed "first-last avg." is
 static-last (its code took layer 0), and SBERT's "Avg. BERT embeddings" came, as its
 author says, from bert-as-service, whose defaults are the second-last layer and 25 word
-pieces. BERT-flow and BERT-whitening cut sentences at 64 word pieces, for which methods
-have other ids.
+pieces; "BERT CLS-vector" is [CLS] of that layer. BERT-flow and BERT-whitening cut
+sentences at 64 word pieces, for which methods have other ids.
 """
 
-from harness.core.types import Method, grid
+from harness.core.types import grid
 from harness.encoders.transformer import TransformerConfig
 from harness.transforms.pooling import (
     CLS,
@@ -17,6 +17,7 @@ from harness.transforms.pooling import (
     LAST2,
     MEAN,
     SECOND_LAST,
+    SECOND_LAST_CLS,
     STATIC_LAST,
 )
 
@@ -70,5 +71,9 @@ CUT_AT_64 = (BERT_BASE.with_max_length(64), BERT_LARGE.with_max_length(64))
 METHODS = (
     *grid(ENCODERS, (CLS, MEAN, FIRST_LAST, STATIC_LAST, LAST2)),
     *grid(CUT_AT_64, (CLS, MEAN, FIRST_LAST), cite="li2020bertflow"),
-    Method(BERT_BASE.with_max_length(25), SECOND_LAST, cite="reimers2019sbert"),
+    *grid(
+        (BERT_BASE.with_max_length(25),),
+        (SECOND_LAST, SECOND_LAST_CLS),
+        cite="reimers2019sbert",
+    ),
 )

@@ -39,9 +39,11 @@ from harness.core.provenance import PLUGINS, Plugin
 from harness.core.types import Corpus, Method, Task
 from harness.data.places import asset_named, every_asset
 from harness.data.tasks.loader import TARGETS
+from harness.encoders.encodings import PREFIXES
 from harness.plugins import import_plugins, plugins_in_use
 from harness.registry import Registry, load_registry
 from harness.transforms.affine import Affine, Moments
+from harness.transforms.pooling import statistics_of
 
 Law = Callable[..., None]
 
@@ -191,10 +193,17 @@ def gives_a_finite_row_a_sentence(pooling: Pooling) -> None:
 
 
 def reads_the_layers_that_it_asks_for(pooling: Pooling) -> None:
-    """The layers that a pooling asks for are enough to compute it."""
+    """The layers and statistics that a pooling asks for are enough to compute it."""
     all_layers = encoding()
+    statistics = statistics_of(pooling)
+    require(set(statistics) <= PREFIXES.keys(), f"the statistics {statistics}")
     layers = pooling.hidden_states(all_layers.depth) or (all_layers.depth,)
-    asked = replace(all_layers, layers=layers, mean=all_layers.mean[:, list(layers)])
+    arrays: dict[str, Any] = {}
+    for name in PREFIXES:
+        is_read = name in ("mean", *statistics)
+        array = getattr(all_layers, name)
+        arrays[name] = array[:, list(layers)] if is_read else None
+    asked = replace(all_layers, layers=layers, **arrays)
     require_same(pooling(asked), pooling(all_layers))
 
 

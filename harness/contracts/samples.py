@@ -58,12 +58,14 @@ def encoding(count: int = 5, depth: int = 4, width: int = 6) -> Encoding:
     """
     rng = np.random.default_rng(0)
     mean = rng.normal(size=(count, depth + 1, width)).astype(np.float32)
-    cls, pooler, native = rng.normal(size=(3, count, width)).astype(np.float32)
+    pooler, native = rng.normal(size=(2, count, width)).astype(np.float32)
+    layer_cls = rng.normal(size=mean.shape).astype(np.float32)
     return Encoding(
         layers=tuple(range(depth + 1)),
         depth=depth,
         mean=mean,
-        cls=cls,
+        layer_cls=layer_cls,
+        cls=layer_cls[:, -1],
         pooler=pooler,
         native=native,
     )

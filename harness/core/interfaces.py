@@ -128,6 +128,7 @@ Source = Hub | Packaged | VectorFile | LocalFiles | Trained
 # The shapes of an encoding's arrays: sentences, layers, numbers.
 ENCODING_SHAPES = {
     "mean": "(N, L, D)",
+    "layer_cls": "(N, L, D)",
     "cls": "(N, D)",
     "pooler": "(N, D)",
     "native": "(N, K)",
@@ -137,7 +138,7 @@ ENCODING_SHAPES = {
 
 @dataclass(frozen=True, eq=False)
 class Encoding:
-    """The hidden states of N sentences, averaged over tokens, as the cache keeps them.
+    """Statistics over the tokens of N sentences in each layer, as the cache keeps them.
 
     A mean over layers commutes with the mean over tokens, so that every pooling can be
     computed from them, and the states of tokens are never stored. All poolings share an
@@ -149,6 +150,8 @@ class Encoding:
         depth: The number of the last layer.
         mean: The mean over the tokens, for each kept layer; [CLS] and [SEP] count as
             tokens, padding does not.
+        layer_cls: The summary token of each kept layer; None where the encoder has none,
+            or gives that of the last layer alone.
         cls: The last layer's summary token; None where the encoder has none.
         pooler: The output of the checkpoint's trained head over the summary token; None
             where there is none.
@@ -158,8 +161,9 @@ class Encoding:
             have a vector; None where every token has one.
 
     Raises:
-        ScoreError: An array has another number of rows than `mean` or another number of
-            axes, or holds no real numbers; or the layers are not those of `mean`.
+        ScoreError: An array has another number of rows or layers than `mean` or another
+            number of axes, or holds no real numbers; or the layers are not those of
+            `mean`.
 
     Examples:
         >>> import numpy as np
@@ -176,6 +180,7 @@ class Encoding:
     pooler: Float32[np.ndarray, "N D"] | None = None
     native: Float32[np.ndarray, "N K"] | None = None
     tokens: Float32[np.ndarray, "N 2"] | None = None
+    layer_cls: Float32[np.ndarray, "N L D"] | None = None
 
     def __post_init__(self) -> None:
         for name, array in self.arrays.items():
@@ -184,8 +189,9 @@ class Encoding:
                 raise ScoreError(
                     f"an encoding's {name}: wanted an array of float32, found {kind}"
                 )
-            axes = 3 if name == "mean" else 2
-            if array.ndim != axes or len(array) != len(self.mean):
+            shared = 2 if ENCODING_SHAPES[name] == "(N, L, D)" else 1  # axes as in mean
+            is_as_mean = array.shape[:shared] == self.mean.shape[:shared]
+            if array.ndim != shared + 1 or not is_as_mean:
                 raise ScoreError(
                     f"an encoding's {name}: wanted an array of shape {ENCODING_SHAPES[name]}, "
                     f"found shape {array.shape}"
@@ -351,6 +357,10 @@ class EncoderConfig(Protocol):
 class Pooling(Protocol):
     """A rule that makes one vector a sentence of an encoding: a frozen dataclass.
 
+    A pooling that reads other statistics of its layers than the mean over tokens has the
+    class attribute `statistics`, a tuple of names of an encoding's attributes, such as
+    `("layer_cls",)`.
+
     Examples:
         >>> import numpy as np
         >>> from harness import Encoding, load_registry
@@ -364,7 +374,7 @@ class Pooling(Protocol):
         """Its name in ids: `mean`, `first-last`."""
 
     def hidden_states(self, depth: int) -> tuple[int, ...]:
-        """The layers that it averages, ascending; none where it reads no layer's mean.
+        """The layers that it reads, ascending; none where it reads no layer.
 
         `depth` is the number of the encoder's last layer.
 

@@ -3,19 +3,24 @@
 Each encoder has a folder, named by the digest of everything that changes an encoding
 (weights, tokenizer, length; see `Encoder.key`), so that two encoders never serve each
 other's vectors. The folder holds shards: a safetensors file for each batch of sentences
-that was encoded, with a tensor for each layer, so that a pooling reads only its layers.
+that was encoded, with a tensor for each statistic over the tokens of each layer, so that
+a pooling reads only what it needs.
 
 A shard is written as a whole or not at all. It states the key of its encoder, the
 digest of each tensor, the seconds it cost, how it was made, and by which versions of
 the libraries. A damaged shard is set aside, and its sentences are encoded again. Two
 processes may fill one folder: at worst a sentence is encoded twice.
+
+A shard also states which statistics its encoder was asked for. A sentence whose shard
+was not asked for a statistic that a pooling reads counts as missing, and is encoded
+again: shards of earlier versions have the summary token of the last layer alone.
 """
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,7 +38,11 @@ from harness.core.interfaces import Encoding
 from harness.core.tensors import TensorFile, write_tensors
 
 KEYS_TENSOR = "keys"  # the keys of the sentences
-MEAN_PREFIX = "mean."  # before the number of a layer: the token means of the sentences
+# The statistics over the tokens of a layer, by the attributes of an encoding, and what is
+# before the number of the layer in the names of their tensors.
+PREFIXES = {"mean": "mean.", "layer_cls": "cls."}
+# The statistics that encoders are always asked for.
+USUAL_STATISTICS = frozenset({"mean", "layer_cls"})
 SENTENCE_VECTORS = ("cls", "pooler", "native")  # the other vectors of an encoding
 COUNTS_TENSOR = "tokens"  # the tokens of each sentence, and those that have a vector
 DAMAGED_SUFFIX = ".damaged"  # of shards that were set aside
@@ -75,11 +84,13 @@ class EncoderCache:
     Attributes:
         folder: The folder of the encoder, named by its key.
         shards: The shards that are whole.
+        statistics: What the encoder was asked for, a set for each shard.
         locations: Where the encoding of a sentence is, by the sentence's key.
     """
 
     folder: Path
     shards: list[TensorFile] = field(default_factory=list)
+    statistics: list[frozenset[str]] = field(default_factory=list)
     locations: dict[bytes, Location] = field(default_factory=dict)
 
     @classmethod
@@ -103,17 +114,41 @@ class EncoderCache:
             return
         index = len(self.shards)
         self.shards.append(shard)
-        for row, key in enumerate(keys):  # a row of bytes for each sentence
-            self.locations[key.tobytes()] = (index, row)
+        statistics = frozenset(parse_json(shard.metadata.get("statistics", "[]")))
+        self.statistics.append(statistics)
+        for row, row_of_bytes in enumerate(keys):
+            key = row_of_bytes.tobytes()
+            earlier = self.locations.get(key)
+            # Of two shards with a sentence the one with more statistics counts.
+            if earlier is None or not statistics < self.statistics[earlier[0]]:
+                self.locations[key] = (index, row)
 
     # Storing
 
-    def missing(self, texts: Sequence[str]) -> list[str]:
-        """The distinct texts that are not cached, in first-seen order."""
+    def missing(
+        self, texts: Iterable[str], statistics: Collection[str] = ()
+    ) -> list[str]:
+        """The distinct texts that are not cached with these statistics, in first-seen order.
+
+        The means are in every encoding.
+        """
         distinct = list(dict.fromkeys(texts))
         if not self.locations:  # a plan asks the empty cache of every encoder
             return distinct
-        return [text for text in distinct if sentence_key(text) not in self.locations]
+        wanted = set(statistics) - {"mean"}
+        is_whole = [wanted <= asked_for for asked_for in self.statistics]
+        missing = []
+        for text in distinct:
+            location = self.locations.get(sentence_key(text))
+            if location is None or not is_whole[location[0]]:
+                missing.append(text)
+        return missing
+
+    def statistics_of(self, texts: Iterable[str]) -> frozenset[str]:
+        """The statistics that were asked for with any of the texts that are cached."""
+        locations = [self.locations.get(sentence_key(text)) for text in texts]
+        shards = {location[0] for location in locations if location is not None}
+        return frozenset().union(*(self.statistics[index] for index in shards))
 
     def add(
         self,
@@ -121,20 +156,28 @@ class EncoderCache:
         encoding: Encoding,
         seconds: float,
         encoder_facts: Mapping[str, Any] | None = None,
+        statistics: Collection[str] = USUAL_STATISTICS,
     ) -> None:
         """Store the encodings of some texts as one shard, complete or not at all.
 
-        `seconds` is what encoding them took, `encoder_facts` is `Encoder.facts`.
+        Args:
+            texts: The texts.
+            encoding: Their encodings.
+            seconds: What encoding them took.
+            encoder_facts: `Encoder.facts`.
+            statistics: The statistics that the encoder was asked for; it may lack some.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
         keys = [list(sentence_key(text)) for text in texts]
         tensors = {KEYS_TENSOR: np.array(keys, dtype=np.uint8)}
-        for index, layer in enumerate(encoding.layers):
-            tensors[f"{MEAN_PREFIX}{layer}"] = encoding.mean[:, index]
         for name, array in encoding.arrays.items():
-            if name != "mean":
+            if name in PREFIXES:
+                for index, layer in enumerate(encoding.layers):
+                    tensors[_tensor_name(name, layer, encoding.depth)] = array[:, index]
+            else:
                 tensors[name] = array
         metadata = {
+            "statistics": json.dumps(sorted(statistics)),
             "depth": str(encoding.depth),
             "seconds": repr(seconds),
             "letters": str(sum(len(text) for text in texts)),
@@ -192,13 +235,20 @@ class EncoderCache:
         """The number of the last layer; the cache must hold something."""
         return int(self.shards[0].metadata["depth"])
 
-    def read(self, texts: Sequence[str], layers: Sequence[int]) -> Encoding:
+    def read(
+        self,
+        texts: Sequence[str],
+        layers: Sequence[int],
+        statistics: Collection[str] = (),
+    ) -> Encoding:
         """The encodings of cached texts, in the order of the texts.
 
         Args:
             texts: One text or more.
             layers: The layers whose means are read; without any, the vectors of sentences
                 are.
+            statistics: What is read of these layers beside the means, where the encoder
+                gives it.
 
         Raises:
             HarnessError: A shard is damaged, which is then set aside.
@@ -208,14 +258,17 @@ class EncoderCache:
         tensors = self.shards[locations[0, 0]].tensors  # those of all shards
         vectors = {}
         if layers:
-            names = [f"{MEAN_PREFIX}{layer}" for layer in layers]
-            if not set(names) <= set(tensors):
+            for statistic in {"mean", *statistics}:
+                names = [_tensor_name(statistic, n, self.depth) for n in layers]
+                if set(names) <= set(tensors):
+                    arrays = [self._gather(name, locations) for name in names]
+                    vectors[statistic] = np.stack(arrays, axis=1)
+            if "mean" not in vectors:
                 raise UsageError(
                     f"wanted the layers {tuple(layers)} of an encoder, found vectors of its own "
                     "alone; it has only the pooling native"
                 )
-            means = [self._gather(name, locations) for name in names]
-            mean = np.stack(means, axis=1)
+            mean = vectors.pop("mean")
         else:
             for name in SENTENCE_VECTORS:
                 if name in tensors:
@@ -248,3 +301,10 @@ class EncoderCache:
             is_in_shard = locations[:, 0] == index
             gathered[is_in_shard] = tensor[locations[is_in_shard, 1]]
         return gathered
+
+
+def _tensor_name(statistic: str, layer: int, depth: int) -> str:
+    """The name of the tensor of a statistic over the tokens of a layer."""
+    if statistic == "layer_cls" and layer == depth:
+        return "cls"  # the vector of a sentence with this name
+    return f"{PREFIXES[statistic]}{layer}"

@@ -320,13 +320,13 @@ def write_modules(folder: Path, max_length: int, modules: Iterable[Any]) -> None
 def pooling_modules(
     pooling: Pooling, *, depth: int, width: int, summary: int | None, pooler: Any = None
 ) -> list[Any]:
-    """The modules of a mean over layers, or of the summary token.
+    """The modules of a mean over layers, or of the summary token of a layer.
 
-    A mean over other layers than the last needs `output_hidden_states` in config.json,
-    which `write_modules` sets.
+    Other layers than the last need `output_hidden_states` in config.json, which
+    `write_modules` sets.
 
     Args:
-        pooling: A `Mean`, or a pooling of the summary token.
+        pooling: A `Mean`, a `LayerCls`, or another pooling of the summary token.
         depth: The number of the encoder's layers.
         width: The dimensions of its hidden states.
         summary: The index of the summary token: 0 is the first, -1 the last; None for
@@ -337,9 +337,10 @@ def pooling_modules(
     from sentence_transformers.sentence_transformer import modules as st
 
     modules: list[Any] = []
-    if isinstance(pooling, Mean) and pooling.layers != (-1,):
+    layers = pooling.hidden_states(depth)
+    if layers not in ((), (depth,)):
         weights = torch.zeros(depth + 1)
-        weights[list(pooling.hidden_states(depth))] = 1
+        weights[list(layers)] = 1
         layer_weights = torch.nn.Parameter(weights)
         modules.append(
             st.WeightedLayerPooling(

@@ -246,7 +246,7 @@ class TransformerEncoder:
         return replace(
             self,
             kernel=self.plain_kernel.over_padding(width),
-            sample=replace(self.sample, cls=None, pooler=None),
+            sample=replace(self.sample, layer_cls=None, cls=None, pooler=None),
             choice=replace(PLAIN, tokens=TOKENS_BEFORE_PADDING),
         )
 

@@ -8,7 +8,7 @@ under one pooling.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -29,10 +29,12 @@ from harness.core.interfaces import (
 )
 from harness.core.provenance import code_of, with_code
 from harness.data.places import Places
+from harness.data.tasks.loader import CellTexts, distinct_sentences
 from harness.encoders.config import are_of_one_text
-from harness.encoders.encodings import EncoderCache
+from harness.encoders.encodings import USUAL_STATISTICS, EncoderCache
 from harness.encoders.kernels.choose import multiplications
 from harness.transforms.affine import Moments
+from harness.transforms.pooling import statistics_of
 
 SHARD = 2048  # sentences that are encoded at a time, at most
 # Multiplications of one portion. Two ordinary cores take about two seconds for them, so
@@ -198,17 +200,29 @@ class CachedEncoder:
                     )
         return probe
 
-    def encode(self, texts: Sequence[str]) -> Iterator[int]:
+    def encode(
+        self, texts: Iterable[str], statistics: Collection[str] = ()
+    ) -> Iterator[int]:
         """Encode and store the distinct texts that are not cached yet, a portion at a time.
 
         Texts of similar length are encoded together, since each text of a batch costs as
-        much as the longest. Yields the size of each portion when it is stored.
+        much as the longest. `statistics` are what poolings read of layers. Yields the
+        size of each portion when it is stored.
         """
-        for portion in self.portions(sorted(self.cache.missing(texts), key=len)):
+        missing = self.cache.missing(texts, statistics)
+        # A text that is encoded again loses none of the statistics that it has.
+        asked_for = {*statistics, *self.cache.statistics_of(missing)}
+        for portion in self.portions(sorted(missing, key=len)):
             start = perf_counter()
             encoding = encoded(self.loaded, portion)
             seconds = perf_counter() - start
-            self.cache.add(portion, encoding, seconds, self.loaded.facts)
+            self.cache.add(
+                portion,
+                encoding,
+                seconds,
+                self.loaded.facts,
+                USUAL_STATISTICS | asked_for,
+            )
             yield len(portion)
 
     def portions(self, texts: Iterable[str]) -> Iterator[list[str]]:
@@ -244,13 +258,39 @@ class CachedEncoder:
 
         Only the layers that the pooling needs are read.
         """
-        if self.cache.missing(texts):  # another process may have encoded them
+        statistics = statistics_of(pooling)
+        # Another process may have encoded them.
+        if self.cache.missing(texts, statistics):
             self.cache = EncoderCache.open(self.folder, self.identity.key)
-            for _ in self.encode(texts):
+            for _ in self.encode(texts, statistics):
                 pass
-        encoding = self.cache.read(texts, pooling.hidden_states(self.cache.depth))
+        layers = pooling.hidden_states(self.cache.depth)
+        encoding = self.cache.read(texts, layers, statistics)
         row = {text: number for number, text in enumerate(texts)}
         return PooledEmbeddings(row, pooled_rows(pooling, encoding))
+
+
+def missing_sentences(
+    cache: EncoderCache, cells: Iterable[tuple[Pooling, CellTexts]]
+) -> tuple[list[str], frozenset[str]]:
+    """The distinct sentences of cells that are not cached as their poolings read them.
+
+    Args:
+        cache: The cache of the encoder.
+        cells: The pooling and the texts of each cell.
+
+    Returns:
+        The sentences, and the statistics that the poolings read. One pass gives each
+        sentence all of them.
+    """
+    texts_by_statistics: dict[frozenset[str], list[CellTexts]] = {}
+    for pooling, texts in cells:
+        statistics = frozenset(statistics_of(pooling))
+        texts_by_statistics.setdefault(statistics, []).append(texts)
+    missing: set[str] = set()
+    for statistics, texts_of_cells in texts_by_statistics.items():
+        missing.update(cache.missing(distinct_sentences(texts_of_cells), statistics))
+    return sorted(missing), frozenset().union(*texts_by_statistics)
 
 
 # Sizes of portions

@@ -39,7 +39,7 @@ from harness.evaluation.embeddings import (
     pooled_rows,
 )
 from harness.transforms.affine import Affine, Moments
-from harness.transforms.pooling import POOLINGS, Native
+from harness.transforms.pooling import POOLINGS, Native, statistics_of
 
 SHARDS_A_BLOCK = 4  # at least; a shard has SHARD sentences
 # Blocks of a pass, since each of them reads the corpus up to its own sentences.
@@ -435,9 +435,10 @@ def fitted_transforms(
     else:
         sentences = tuple(fit_corpus.sentences())
         if pooled is None:
-            missing = encoder.cache.missing(sorted(set(sentences)))
+            statistics = statistics_of(method.pooling)
+            missing = encoder.cache.missing(sorted(set(sentences)), statistics)
             progress.phase(f"{encoder.config.name}: encoding", len(missing))
-            for count in encoder.encode(missing):
+            for count in encoder.encode(missing, statistics):
                 progress.step(count)
             pooled = encoder.pooled(method.pooling, sorted(set(sentences)))
         vectors, seconds = vectors_of(method, pooled, sentences)

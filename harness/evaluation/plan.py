@@ -13,12 +13,13 @@ from operator import attrgetter
 from harness.core.errors import AssetMissing, HarnessError
 from harness.core.files import sized
 from harness.core.hardware import base_name
-from harness.core.interfaces import EncoderConfig, Trained
+from harness.core.interfaces import EncoderConfig, Pooling, Trained
 from harness.core.terminal import counted, duration, text_table, wrapped
 from harness.data.places import asset_named
-from harness.data.tasks.loader import CellTexts, TaskLoader, distinct_sentences
+from harness.data.tasks.loader import CellTexts, TaskLoader
 from harness.encoders.encodings import EncoderCache
 from harness.evaluation.cell import identity_of
+from harness.evaluation.embeddings import missing_sentences
 from harness.evaluation.fits import needs_pass
 from harness.evaluation.select import PlannedCell, run_order
 from harness.results.store import Store, sidecar_metadata
@@ -123,7 +124,7 @@ def _add_cells_of_encoder(
             size = getattr(source, "download_size", None)
             plan.add_missing(name, len(cells), error, size)
             return
-    remaining: list[CellTexts] = []
+    remaining: list[tuple[Pooling, CellTexts]] = []
     fits = set()
     sentences_of_corpora: dict[str, int] = {}
     for cell, texts in texts_by_cell.items():
@@ -133,7 +134,7 @@ def _add_cells_of_encoder(
             sidecar = runs.path(cell.address).with_suffix(".safetensors")
             if identity.items() <= sidecar_metadata(sidecar).items():
                 continue
-        remaining.append(texts)
+        remaining.append((cell.method.pooling, texts))
         fit_corpus = texts.fit_corpus
         if fit_corpus is None:
             continue
@@ -149,7 +150,7 @@ def _add_cells_of_encoder(
     plan.measured += len(texts_by_cell) - len(remaining)
     plan.fits += len(fits)
     cache = EncoderCache.open(places.cache, key)
-    missing = cache.missing(tuple(distinct_sentences(remaining)))
+    missing, _ = missing_sentences(cache, remaining)
     in_corpora = sum(sentences_of_corpora.values())
     plan.sentences += len(missing) + in_corpora
     characters = sum(map(len, missing)) + CHARACTERS_A_SENTENCE * in_corpora

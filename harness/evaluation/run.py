@@ -11,7 +11,7 @@ encoded are encoded again with the cells that need them, whose outcome is the er
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -32,9 +32,9 @@ from harness.core.errors import (
 from harness.core.interfaces import EncoderConfig, Identity
 from harness.core.provenance import plugin_of_error
 from harness.core.types import Method, Progress, Record, Task
-from harness.data.tasks.loader import TaskLoader, distinct_sentences
+from harness.data.tasks.loader import TaskLoader
 from harness.evaluation.cell import identity_of, measure, record_of
-from harness.evaluation.embeddings import SHARD, CachedEncoder
+from harness.evaluation.embeddings import SHARD, CachedEncoder, missing_sentences
 from harness.evaluation.fits import (
     FitCorpusSample,
     FittedTransforms,
@@ -184,11 +184,12 @@ def execute(
         texts_by_cell = {
             cell: loader.texts(cell.task, cell.method.fit_on) for cell in to_measure
         }
-        sentences = sorted(distinct_sentences(texts_by_cell.values()))
-        missing = sorted(encoder.cache.missing(sentences), key=len)
+        read = ((cell.method.pooling, texts) for cell, texts in texts_by_cell.items())
+        missing, statistics = missing_sentences(encoder.cache, read)
+        missing.sort(key=len)
         for start in range(0, len(missing), SHARD):
             shard = missing[start : start + SHARD]
-            encode_calls.append(partial(_encode, opened, shard))
+            encode_calls.append(partial(_encode, opened, shard, statistics))
         sentence_count += len(missing)
         methods_by_sample: dict[FitCorpusSample, dict[Path, Method]] = {}
         for cell, texts in texts_by_cell.items():
@@ -286,11 +287,12 @@ def require_coverage(
 def _encode(
     opened: tuple[EncoderConfig, Identity],
     sentences: Sequence[str],
+    statistics: Collection[str],
     context: RunContext,
 ) -> Iterator[int]:
-    """Encode sentences, and store them in the cache."""
+    """Encode sentences with the statistics that poolings read, and store them in the cache."""
     with failures(()):
-        yield from context.encoder(*opened).encode(sentences)
+        yield from context.encoder(*opened).encode(sentences, statistics)
 
 
 def _encode_block(

@@ -32,7 +32,7 @@ from harness.encoders.transformer import (
 from harness.evaluation.cell import measure
 from harness.evaluation.embeddings import CachedEncoder
 from harness.registry import look_up
-from harness.transforms.pooling import POOLINGS
+from harness.transforms.pooling import POOLINGS, statistics_of
 
 # Arguments of sentence-transformers' `encode`: those that are settings of a variant, and
 # those that move no vector.
@@ -309,7 +309,8 @@ class VariantScores:
 
     def needs_encoding(self, reading: Reading) -> bool:
         """Whether texts have to be encoded; what is cached has not."""
-        return bool(self.open(reading.encoder).cache.missing(reading.texts))
+        cache = self.open(reading.encoder).cache
+        return bool(cache.missing(reading.texts, statistics_of(reading.pooling)))
 
     def scores(self, variant: Variant, task: Task) -> Mapping[str, Any]:
         """The scores under a variant, as a record has them.
@@ -341,11 +342,12 @@ class VariantScores:
         text_of = dict(zip(texts.sentences, reading.texts, strict=True))
         scored_texts = sorted({text_of[sentence] for sentence in pairs.sentences})
         encoder = self.open(reading.encoder)
-        missing = encoder.cache.missing(scored_texts)
+        statistics = statistics_of(reading.pooling)
+        missing = encoder.cache.missing(scored_texts, statistics)
         if missing:
             phase = ", ".join(variant.words) or "as it is"
             self.progress.phase(f"{phase}: encoding", len(missing))
-            for count in encoder.encode(missing):
+            for count in encoder.encode(missing, statistics):
                 self.progress.step(count)
         pooled = encoder.pooled(reading.pooling, scored_texts)
         row = {sentence: pooled.row[text_of[sentence]] for sentence in pairs.sentences}

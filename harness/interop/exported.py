@@ -49,7 +49,7 @@ from harness.results.card_statements import EVAL_RESULTS_FOLDER
 from harness.results.cards import OWN_DATA_SETS, DataSet, data_sets
 from harness.results.index import Results
 from harness.transforms.affine import Affine
-from harness.transforms.pooling import Cls, Mean, Pooler
+from harness.transforms.pooling import Cls, LayerCls, Mean, Pooler
 
 CARD_TEMPLATE = Path(__file__).with_suffix(".md")
 REPORTED_SCORE = ("spearman", "all")
@@ -147,7 +147,7 @@ def _modules(
             f"{encoder.name}: wanted an encoder, found a {own_model.config.model_type}, whose "
             "decoder's states sentence-transformers would pool; it is not exported"
         )
-    if not isinstance(pooling, Mean | Cls | Pooler):
+    if not isinstance(pooling, Mean | Cls | LayerCls | Pooler):
         raise UsageError(
             f"{pooling.name}: wanted a pooling of hidden states, found another"
         )
@@ -161,7 +161,8 @@ def _modules(
                 f"{encoder.name}: wanted a pooler of one linear layer, found {len(layers)}"
             )
         [pooler] = layers
-    over_layers = isinstance(pooling, Mean) and pooling.layers != (-1,)
+    depth = encoder.sample.depth
+    over_layers = pooling.hidden_states(depth) not in ((), (depth,))
     transformer = Transformer(
         str(checkpoint),
         model_kwargs={"dtype": torch.float32},
@@ -169,7 +170,7 @@ def _modules(
     )
     modules = pooling_modules(
         pooling,
-        depth=encoder.sample.depth,
+        depth=depth,
         width=encoder.sample.mean.shape[2],
         summary=encoder.plain_kernel.summary,
         pooler=pooler,

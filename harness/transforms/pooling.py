@@ -16,7 +16,7 @@ import numpy as np
 
 from harness.core.arrays import Float
 from harness.core.errors import UsageError
-from harness.core.interfaces import Encoding
+from harness.core.interfaces import Encoding, Pooling
 
 NUMBER = r"-?[0-9]+(?:\.[0-9]+)?"
 MIX_ARGUMENT = re.compile(rf"{NUMBER}(?:_{NUMBER})*(?:_g{NUMBER})?")
@@ -48,9 +48,7 @@ class Mean:
 
     def hidden_states(self, depth: int) -> tuple[int, ...]:
         """The hidden states to average in an encoder of this depth, ascending."""
-        numbers = []
-        for layer in self.layers:
-            numbers.append(layer if layer >= 0 else depth + 1 + layer)
+        numbers = [_counted_from_first(layer, depth) for layer in self.layers]
         is_repeated = len(set(numbers)) < len(numbers)
         if min(numbers) < 0 or max(numbers) > depth or is_repeated:
             raise UsageError(
@@ -62,6 +60,11 @@ class Mean:
     def __call__(self, encoding: Encoding) -> Float[np.ndarray, "N D"]:
         means = layer_means(self.name, encoding, self.hidden_states(encoding.depth))
         return means[0] if len(means) == 1 else np.mean(means, axis=0)
+
+
+def _counted_from_first(layer: int, depth: int) -> int:
+    """The number of a layer of an encoder of this depth; -1 is the last layer."""
+    return layer if layer >= 0 else depth + 1 + layer
 
 
 def layer_means(
@@ -80,12 +83,17 @@ class LayerMean(Mean):
 
     def with_argument(self, argument: str) -> Mean:
         """The mean of the layer of this number."""
-        if not argument.isdecimal():
-            raise UsageError(
-                f"layer:{argument}: wanted the number of a layer, as in layer:1"
-            )
-        number = int(argument)
+        number = _layer_number("layer", argument)
         return Mean(f"layer:{number}", (number,))
+
+
+def _layer_number(word: str, argument: str) -> int:
+    """The number of a layer in an id, after the word of its pooling."""
+    if not argument.isdecimal():
+        raise UsageError(
+            f"{word}:{argument}: wanted the number of a layer, as in {word}:1"
+        )
+    return int(argument)
 
 
 @dataclass(frozen=True)
@@ -173,6 +181,53 @@ class Cls(_Part):
     part = "cls"
     refusal = "this encoder has no summary token; use mean"
 
+    def with_argument(self, argument: str) -> LayerCls:
+        """The summary token of the layer of this number, `cls:11`."""
+        number = _layer_number("cls", argument)
+        return LayerCls(f"cls:{number}", number)
+
+
+@dataclass(frozen=True)
+class LayerCls:
+    """The summary token of one layer, before any pooler.
+
+    Attributes:
+        name: Its name in ids.
+        layer: The layer; a negative number counts from the last, as in Python.
+
+    Raises:
+        UsageError: The encoder does not have the layer, or has no summary token.
+
+    Examples:
+        >>> mean, cls = np.zeros((1, 2, 2), np.float32), np.float32([[[1, 0], [3, 2]]])
+        >>> encoding = Encoding((0, 1), 1, mean, layer_cls=cls)
+        >>> LayerCls("second-last-cls", -2)(encoding).tolist()
+        [[1.0, 0.0]]
+    """
+
+    name: str
+    layer: int
+
+    statistics: ClassVar[tuple[str, ...]] = ("layer_cls",)
+
+    def hidden_states(self, depth: int) -> tuple[int, ...]:
+        """The layer, in an encoder of this depth."""
+        number = _counted_from_first(self.layer, depth)
+        if not 0 <= number <= depth:
+            raise UsageError(
+                f"{self.name} reads the summary token of the hidden state {self.layer}; this "
+                f"encoder has only 0..{depth}, use cls"
+            )
+        return (number,)
+
+    def __call__(self, encoding: Encoding) -> Float[np.ndarray, "N D"]:
+        [layer] = self.hidden_states(encoding.depth)
+        if encoding.layer_cls is None:
+            raise UsageError(
+                f"{self.name}: this encoder has no summary token of that layer; use layer:{layer}"
+            )
+        return encoding.layer_cls[:, encoding.layers.index(layer)]
+
 
 @dataclass(frozen=True)
 class Pooler(_Part):
@@ -222,10 +277,26 @@ LAST2 = Mean("last2", (-2, -1))
 # The default of bert-as-service, which SBERT probably used for its row "Avg. BERT
 # embeddings".
 SECOND_LAST = Mean("second-last", (-2,))
+# [CLS] where bert-as-service reads it: SBERT's row "BERT CLS-vector".
+SECOND_LAST_CLS = LayerCls("second-last-cls", -2)
 
 LAYER = LayerMean("layer", (-1,))
 MIX = Mix()
 NATIVE = Native()
 
 # The poolings of encoders that give hidden states.
-POOLINGS = (CLS, POOLER, MEAN, FIRST_LAST, STATIC_LAST, LAST2, SECOND_LAST)
+POOLINGS = (
+    CLS,
+    POOLER,
+    MEAN,
+    FIRST_LAST,
+    STATIC_LAST,
+    LAST2,
+    SECOND_LAST,
+    SECOND_LAST_CLS,
+)
+
+
+def statistics_of(pooling: Pooling) -> tuple[str, ...]:
+    """The statistics over the tokens of its layers that a pooling reads; by default the mean."""
+    return getattr(pooling, "statistics", ("mean",))

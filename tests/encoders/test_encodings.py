@@ -12,12 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from refusals import refused
 
-from harness.core.errors import HarnessError
+from harness.core.errors import HarnessError, UsageError
 from harness.core.provenance import with_code
+from harness.core.tensors import write_tensors
 from harness.data.places import Places
 from harness.encoders import encodings
 from harness.encoders.encodings import EncoderCache
 from harness.evaluation.embeddings import CachedEncoder
+from harness.transforms.pooling import CLS, MEAN, SECOND_LAST_CLS
 
 ENCODER = FakeConfig().load(Path(), Path())
 KEY = with_code(ENCODER.key, FakeConfig())
@@ -105,6 +107,46 @@ def test_what_sentences_cost_and_how_they_were_encoded_is_kept_with_them(
     assert part.encoder_facts == ({"route": "plain"},)
     assert part.versions == {"torch": ["1"]}
     assert cache.rate == pytest.approx(sum(map(len, TEXTS)) / 10.0)
+
+
+# Statistics that a shard lacks
+
+
+def cache_of_earlier_version(root, texts=TEXTS):
+    """A shard that does not state what the encoder was asked for, with the last [CLS] alone."""
+    made = cache_with_texts(root, texts)
+    [shard] = made.shards
+    metadata = {k: v for k, v in shard.metadata.items() if k != "statistics"}
+    tensors = {name: shard.read(name) for name in shard.tensors}
+    kept = {n: t for n, t in tensors.items() if not n.startswith("cls.")}
+    write_tensors(shard.path, kept, metadata)
+
+
+def test_a_shard_that_lacks_what_a_pooling_reads_is_missing_for_it_alone(tmp_path):
+    cache_of_earlier_version(tmp_path)
+    config = FakeConfig()
+    made = encoder_after_run(tmp_path, TEXTS, config)
+    for pooling in (MEAN, CLS):
+        made.pooled(pooling, TEXTS)
+    assert config.log == []
+    rows = made.pooled(SECOND_LAST_CLS, TEXTS[:5]).matrix
+    np.testing.assert_array_equal(rows, ENCODER.encode(TEXTS[:5]).layer_cls[:, -2])
+    assert sorted(config.log) == sorted(TEXTS[:5])
+    # What was encoded again serves all poolings, whatever the order of the files.
+    again = encoder_after_run(tmp_path, TEXTS, config)
+    again.pooled(SECOND_LAST_CLS, TEXTS[:5])
+    assert again.cache.missing(TEXTS, ["layer_cls"]) == list(TEXTS[5:])
+    assert len(config.log) == 5
+    require_right(again.cache, TEXTS)
+
+
+def test_an_encoder_without_a_statistic_is_asked_once(tmp_path):
+    config = FakeConfig(has_layer_cls=False)
+    made = encoder_after_run(tmp_path, TEXTS, config)
+    for _ in range(2):
+        with refused(UsageError, "no summary token of that layer"):
+            made.pooled(SECOND_LAST_CLS, TEXTS)
+    assert sorted(config.log) == sorted(TEXTS)
 
 
 # Damage

@@ -3,6 +3,7 @@
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 import tiny_families
 import tiny_models
@@ -23,7 +24,7 @@ from harness.encoders.kernels.loading import REFUSED_ARCHITECTURES, WITHOUT_PADD
 from harness.encoders.modules import edit_json
 from harness.encoders.native import NativeConfig
 from harness.encoders.transformer import TransformerConfig
-from harness.transforms.pooling import CLS, NATIVE
+from harness.transforms.pooling import CLS, NATIVE, SECOND_LAST_CLS
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of another's library
 
@@ -92,14 +93,18 @@ def test_every_layer_the_summary_and_the_pooler_are_the_models_own(
                 relative_gap(encoding.mean[row, layer], state[0].mean(dim=0))
                 <= ROUNDING
             )
-        if FAMILIES[name].summary is not NONE:
-            summary = out.last_hidden_state[0, FAMILIES[name].summary]
-            assert relative_gap(encoding.cls[row], summary) <= ROUNDING
+            if FAMILIES[name].summary is not NONE:
+                summary = state[0, FAMILIES[name].summary]
+                assert relative_gap(encoding.layer_cls[row, layer], summary) <= ROUNDING
         if encoding.pooler is not None:
             assert relative_gap(encoding.pooler[row], out.pooler_output[0]) <= ROUNDING
     if FAMILIES[name].summary is NONE:
         with refused(UsageError, r"^cls: "):
             CLS(encoding)
+        with refused(UsageError, r"^second-last-cls: .* use layer:2"):
+            SECOND_LAST_CLS(encoding)
+    else:
+        assert np.array_equal(encoding.cls, encoding.layer_cls[:, -1])
 
 
 @pytest.mark.parametrize("name", rest_slow(ONE_EACH_TOKENIZER, "gte", "qwen3"))

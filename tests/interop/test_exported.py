@@ -44,7 +44,14 @@ from harness.results.card_statements import statements_of_file
 from harness.results.cards import data_sets, interpret
 from harness.results.index import Results
 from harness.results.store import Store
-from harness.transforms.pooling import CLS, MEAN, NATIVE, POOLER, POOLINGS
+from harness.transforms.pooling import (
+    CLS,
+    MEAN,
+    NATIVE,
+    POOLER,
+    POOLINGS,
+    SECOND_LAST_CLS,
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of another's library
 
@@ -91,7 +98,7 @@ def assert_refused(tmp_path, method, model, why):
 
 # The library pads on the left of XLNet, and needs a padding token, which GPT-2 has not.
 LACKING = dict.fromkeys(("distilbert", "electra", "xlnet"), (POOLER,)) | {
-    "t5": (CLS, POOLER)
+    "t5": (CLS, SECOND_LAST_CLS, POOLER)
 }
 KINDS = [kind for kind in tiny_models.KINDS if kind not in ("bart", "gpt2")]
 

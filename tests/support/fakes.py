@@ -53,6 +53,7 @@ class FakeEncoder:
     key: str
     layers: ClassVar[tuple[int, ...]] = tuple(range(DEPTH + 1))
     has_pooler: bool = True
+    has_layer_cls: bool = True
     log: list[str] = field(default_factory=list, compare=False)
     facts: Mapping[str, object] = field(default_factory=dict, compare=False)
 
@@ -64,6 +65,10 @@ class FakeEncoder:
             self.layers,
             DEPTH,
             rows[:, list(self.layers)],
+            # The row of [CLS], and what of it differs from layer to layer.
+            layer_cls=rows[:, -2, None] + np.float32([[3], [2], [1], [0]])
+            if self.has_layer_cls
+            else None,
             cls=rows[:, -2],
             pooler=rows[:, -1] if self.has_pooler else None,
         )
@@ -80,6 +85,7 @@ class FakeConfig:
     name: str = "fake"
     weights: str = "one"
     has_pooler: bool = True
+    has_layer_cls: bool = True
     facts: tuple[tuple[str, object], ...] = field(default=(), compare=False, repr=False)
     trained_on: ClassVar[str] = "nothing"
     cite: ClassVar[str] = ""
@@ -105,7 +111,9 @@ class FakeConfig:
     def load(self, path: Path, cache: Path) -> FakeEncoder:
         key = self.identify(path).key
         facts = dict(self.facts)
-        return FakeEncoder(key, self.has_pooler, log=self.log, facts=facts)
+        return FakeEncoder(
+            key, self.has_pooler, self.has_layer_cls, log=self.log, facts=facts
+        )
 
 
 @dataclass(frozen=True)

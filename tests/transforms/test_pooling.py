@@ -20,6 +20,7 @@ from harness.transforms.pooling import (
     POOLER,
     POOLINGS,
     SECOND_LAST,
+    SECOND_LAST_CLS,
     STATIC_LAST,
     Mean,
 )
@@ -45,6 +46,17 @@ def test_a_mean_is_over_the_hidden_states_that_its_name_stands_for(pooling, laye
     )
     assert relative_gap(pooling(whole), plain) <= ROUNDING
     assert pooling.hidden_states(4) == tuple(layers)
+
+
+def test_the_summary_token_of_a_layer_is_read_by_its_number_or_from_the_last():
+    whole = encoding(depth=4)
+    for pooling in (CLS.with_argument("3"), SECOND_LAST_CLS):
+        assert np.array_equal(pooling(whole), whole.layer_cls[:, 3])
+    assert np.array_equal(CLS.with_argument("4")(whole), CLS(whole))
+    with refused(UsageError, "this encoder has only 0..4, use cls"):
+        CLS.with_argument("5")(whole)
+    with refused(UsageError, "wanted the number of a layer, as in cls:1"):
+        CLS.with_argument("-1")
 
 
 @given(st.lists(st.integers(-9, 9), min_size=1, max_size=3), st.integers(0, 6))

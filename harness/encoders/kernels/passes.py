@@ -90,17 +90,19 @@ class PaddedKernel:
             weights = mask[:, None].float()  # (B, 1, T)
             sums = [weights @ state.float() for state in states]  # L x (B, 1, D)
             mean = torch.cat(sums, dim=1) / lengths[:, None, None]  # (B, L, D)
-        cls = None
+        outputs = {"mean": mean}
         if self.summary is not None:
             position = lengths - 1 if self.summary == -1 else torch.zeros_like(lengths)
             rows = torch.arange(len(batch), device=lengths.device)
-            cls = to_numpy(states[-1][rows, position])
+            summaries = [state[rows, position] for state in states]  # L x (B, D)
+            outputs["layer_cls"] = torch.stack(summaries, dim=1)
+            outputs["cls"] = summaries[-1]
+        if self.has_pooler:
+            outputs["pooler"] = output.pooler_output
         return Encoding(
             layers=tuple(range(len(states))),
             depth=len(states) - 1,
-            mean=to_numpy(mean),
-            cls=cls,
-            pooler=to_numpy(output.pooler_output) if self.has_pooler else None,
+            **{name: to_numpy(array) for name, array in outputs.items()},
         )
 
     def states(
@@ -331,10 +333,17 @@ class PackedKernel:
         runs = runs_of(sentence_lengths)
         with torch.inference_mode():
             states = packed_embeddings(self.model, sentences)
+            lengths = torch.tensor(sentence_lengths)
+            ends = lengths.cumsum(0)
+            first_tokens = (ends - lengths).to(states.device)
+            summary_tokens = first_tokens
+            if self.plain_kernel.summary == -1:
+                summary_tokens = (ends - 1).to(states.device)
             shape = (len(sentences), len(self.layers) + 1, states.shape[1])
             # In float32, whatever the precision of the model.
             mean = torch.empty(shape, device=states.device)
             _write_means(states, runs, mean[:, 0])
+            summaries = [states[summary_tokens]]
             for number, layer in enumerate(self.layers, start=1):
                 attended = torch.empty_like(states)
                 query_key_value = layer.query_key_value(states)
@@ -345,21 +354,17 @@ class PackedKernel:
                 expanded = layer.expansion(states)
                 states = layer.norm(layer.contraction.plus(states, expanded))
                 _write_means(states, runs, mean[:, number])
-            lengths = torch.tensor(sentence_lengths)
-            ends = lengths.cumsum(0)
-            first_tokens = states[(ends - lengths).to(states.device)]
-            outputs = {}
+                summaries.append(states[summary_tokens])
+            outputs = {"mean": mean}
             if self.plain_kernel.summary is not None:
-                outputs["cls"] = first_tokens
-                if self.plain_kernel.summary == -1:
-                    outputs["cls"] = states[(ends - 1).to(states.device)]
+                outputs["layer_cls"] = torch.stack(summaries, dim=1)
+                outputs["cls"] = summaries[-1]
             if self.plain_kernel.has_pooler:
-                outputs["pooler"] = self.model.pooler(first_tokens[:, None])
+                outputs["pooler"] = self.model.pooler(states[first_tokens][:, None])
         rows = np.argsort(order)  # from the packed batch to the order of `batch`
         return Encoding(
             layers=tuple(range(mean.shape[1])),
             depth=mean.shape[1] - 1,
-            mean=to_numpy(mean)[rows],
             **{name: to_numpy(output)[rows] for name, output in outputs.items()},
         )
 
