@@ -17,16 +17,16 @@ from pathlib import Path
 from typing import Any
 
 from harness.cli.train import recipe_from, run_training
-from harness.core.errors import DataError
-from harness.core.files import parse_json, write_json
-from harness.data.places import Places
-from harness.results.searches import (
+from harness.conclusions.searches import (
     Search,
     Trial,
     read_search,
     read_searches,
     trials_file,
 )
+from harness.core.errors import DataError
+from harness.core.files import parse_json, write_json
+from harness.data.places import Places
 
 
 def trial_of(training: Mapping[str, Any]) -> Trial:

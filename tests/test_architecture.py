@@ -19,6 +19,7 @@ ROOMS: tuple[tuple[str, ...], ...] = (
     ("training",),
     ("registry",),
     ("results",),
+    ("conclusions",),
     ("evaluation",),
     ("contracts",),
     ("report", "interop"),

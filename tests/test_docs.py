@@ -110,14 +110,17 @@ def test_links_lead_somewhere(path):
 # The architecture
 
 
-def test_the_largest_room_has_a_reading_order():
-    table = ARCHITECTURE.split("## The largest room")[1].split("\n## ")[0]
+@pytest.mark.parametrize("room", ["results", "conclusions"])
+def test_the_largest_rooms_have_a_reading_order(room):
+    table = ARCHITECTURE.split(f"| modules of `{room}` |")[1].split("\n\n")[0]
     named = re.findall(r"`(\w+)`", "".join(re.findall(r"^\| (`.*?) \|", table, re.M)))
-    modules = {name: tree for name, tree in HARNESS.items() if "results." in name}
-    assert sorted(f"results.{name}" for name in named) == sorted(modules)
+    modules = {
+        name: tree for name, tree in HARNESS.items() if name.startswith(f"{room}.")
+    }
+    assert sorted(f"{room}.{name}" for name in named) == sorted(modules)
     for place, name in enumerate(named):
-        later = {f"results.{other}" for other in named[place + 1 :]}
-        assert not of_harness(modules[f"results.{name}"]) & later, name
+        later = {f"{room}.{other}" for other in named[place + 1 :]}
+        assert not of_harness(modules[f"{room}.{name}"]) & later, name
 
 
 def test_the_rooms_stand_in_their_order():

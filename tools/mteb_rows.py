@@ -22,6 +22,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+from harness.conclusions.mteb_files import SubsetScores, scores_of_subsets
 from harness.core.errors import DataError, HarnessError, UsageError
 from harness.core.files import parse_json, write_atomically
 from harness.core.interfaces import Hub
@@ -29,7 +30,6 @@ from harness.core.toml import READING_ERRORS, read_typed
 from harness.encoders.native import NativeConfig
 from harness.registry import Registry, load_registry
 from harness.results.layout import PAPERS, QUESTIONS
-from harness.results.mteb_files import SubsetScores, scores_of_subsets
 from harness.results.published import Table
 from harness.results.published_tables import load_tables
 

@@ -43,6 +43,8 @@ from sentence_transformers.sentence_transformer.modules import Pooling, Transfor
 from torch import nn
 
 from harness.cli.train import open_training, recipe_from
+from harness.conclusions.conformance import Reference, ReferenceCell
+from harness.conclusions.searches import read_search
 from harness.core.errors import HarnessError, UsageError
 from harness.core.files import write_json
 from harness.core.pairs import Pairs
@@ -50,9 +52,7 @@ from harness.core.types import Task
 from harness.data.places import Places
 from harness.interop.mteb import local_task
 from harness.registry import load_registry
-from harness.results.conformance import Reference, ReferenceCell
 from harness.results.layout import REFERENCES
-from harness.results.searches import read_search
 from harness.training.loop import Curve
 from harness.training.objectives import EncoderTraining, Schedule
 from harness.training.recipes import Sbert, Simcse

@@ -1,6 +1,6 @@
 """`harness check`: a run against the committed records, or mteb's store against itself.
 
-`harness.results.gate` and `harness.results.contradictions` compare; this module prints.
+`harness.results.gate` and `harness.conclusions.contradictions` compare; this module prints.
 """
 
 from __future__ import annotations
@@ -14,11 +14,15 @@ from typing import Annotated
 import typer
 
 from harness.cli import options as opt
+from harness.conclusions.contradictions import (
+    AGREEMENT,
+    CONTRADICTION_KINDS,
+    PublicScores,
+)
 from harness.core.files import write_atomically
 from harness.core.terminal import wrapped
 from harness.plugins import plugins_in_use
 from harness.report.table import rendered
-from harness.results.contradictions import AGREEMENT, CONTRADICTION_KINDS, PublicScores
 from harness.results.folder import ResultsFolder
 from harness.results.gate import Gate, Report, State
 

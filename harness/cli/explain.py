@@ -15,6 +15,8 @@ from typing import Annotated
 import typer
 
 from harness.cli import options as opt
+from harness.conclusions.folder import Conclusions
+from harness.conclusions.owners import owners_of, read_figures
 from harness.core.errors import UsageError
 from harness.core.terminal import wrapped
 from harness.data.places import Places
@@ -24,8 +26,6 @@ from harness.report.explanation import effect_facts, owners_in_words, render_exp
 from harness.report.next_steps import command_to_search
 from harness.report.sentences import standing_in_words
 from harness.resolve import Resolver
-from harness.results.folder import ResultsFolder
-from harness.results.owners import owners_of, read_figures
 
 
 def explain_command(
@@ -118,7 +118,7 @@ def explain_command(
         _explain_protocol(folder, cell, every_effect=every_choice, as_json=as_json)
 
 
-def _name_owners(folder: ResultsFolder, mine: str | None, *, as_json: bool) -> None:
+def _name_owners(folder: Conclusions, mine: str | None, *, as_json: bool) -> None:
     """Print the published rows that have a reader's numbers."""
     if mine is None:
         raise UsageError(
@@ -143,7 +143,7 @@ def _name_owners(folder: ResultsFolder, mine: str | None, *, as_json: bool) -> N
         opt.say(wrapped(line, width))
 
 
-def _list_rows(folder: ResultsFolder, place: str, as_json: bool) -> None:
+def _list_rows(folder: Conclusions, place: str, as_json: bool) -> None:
     """The rows of a published table, or one of them, with their columns."""
     table, _, row_id = place.partition("/")
     rows = folder.table(table).rows
@@ -163,7 +163,7 @@ def _list_rows(folder: ResultsFolder, place: str, as_json: bool) -> None:
 
 
 def _explain_protocol(
-    folder: ResultsFolder, cell: str, *, every_effect: bool, as_json: bool
+    folder: Conclusions, cell: str, *, every_effect: bool, as_json: bool
 ) -> None:
     """What each other choice of a published number's protocol was measured to do."""
     explanation = folder.explain(cell)

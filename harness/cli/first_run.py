@@ -18,6 +18,7 @@ from textwrap import shorten
 from urllib.parse import urlsplit
 
 from harness.cli import options as opt
+from harness.conclusions.folder import Conclusions
 from harness.core.errors import AssetMissing, DataError
 from harness.core.files import make_folder, sized
 from harness.data.download import offline_switch
@@ -26,7 +27,6 @@ from harness.data.places import Places, asset_named, every_asset
 from harness.evaluation.select import FIRST_ASSETS
 from harness.registry import Registry
 from harness.report.next_steps import DOWNLOAD, best_downloads
-from harness.results.folder import ResultsFolder
 from harness.results.index import encoder_of_method
 
 DATA_DIR = Path("data")  # unless an option or the environment names another
@@ -109,7 +109,7 @@ def hosts_without_answer(hosts: Collection[str]) -> set[str]:
     return silent_hosts
 
 
-def next_step(measured: ResultsFolder, places: Places, registry: Registry) -> list[str]:
+def next_step(measured: Conclusions, places: Places, registry: Registry) -> list[str]:
     """Lines that name the download which makes most published numbers measurable per byte.
 
     Args:

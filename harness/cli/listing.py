@@ -299,10 +299,10 @@ def cells_rows(registry: Registry, name: str) -> list[ListedRow]:
 
     Each has the method that reproduces it, or why none does, and its standing.
     """
+    from harness.conclusions.folder import Conclusions
     from harness.report.sentences import standings_in_short
-    from harness.results.folder import ResultsFolder
 
-    folder = ResultsFolder(OWN, registry, own_or_committed(OWN / PAPERS))
+    folder = Conclusions(OWN, registry, own_or_committed(OWN / PAPERS))
     rows: list[ListedRow] = []
     for table in [folder.table(name)] if name else folder.tables:
         for number in table.numbers:

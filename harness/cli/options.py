@@ -39,7 +39,7 @@ from harness.results.layout import (
 )
 
 if TYPE_CHECKING:
-    from harness.results.folder import ResultsFolder
+    from harness.conclusions.folder import Conclusions
 
 # What a table for people, JSON or CSV shows: each row maps names of columns to values.
 PrintedRows = Sequence[Mapping[str, Any]]
@@ -347,30 +347,30 @@ class Sources:
         return Resolver.from_options(Places(Path()), self.encoder).registry
 
     @cached_property
-    def folder(self) -> ResultsFolder:
+    def folder(self) -> Conclusions:
         """The results folder; each file is read when it is first asked for."""
-        from harness.results.folder import ResultsFolder
+        from harness.conclusions.folder import Conclusions
 
-        return ResultsFolder(self.results, self.registry, self.papers)
+        return Conclusions(self.results, self.registry, self.papers)
 
 
 # What commands read, and what they end with
 
 
-def measured_folder(results: Path | None, registry: Registry) -> ResultsFolder:
+def measured_folder(results: Path | None, registry: Registry) -> Conclusions:
     """What was measured: a folder that is named, or all that is read by default.
 
     By default a cell is read from `runs`, or else from `results`, or else from the
     results that come with the harness.
     """
-    from harness.results.folder import ResultsFolder
+    from harness.conclusions.folder import Conclusions
 
     if results is None:
         order = reading_order(RUNS, with_packaged=True)
         papers = own_or_committed(OWN / PAPERS)
-        return ResultsFolder(RUNS, registry, papers, folders=order)
+        return Conclusions(RUNS, registry, papers, folders=order)
     require_folder("--results", results)
-    return ResultsFolder(results, registry, folders=reading_order(results))
+    return Conclusions(results, registry, folders=reading_order(results))
 
 
 def require_folder(option: str, folder: Path) -> None:

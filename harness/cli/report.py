@@ -8,10 +8,10 @@ from typing import Annotated
 import typer
 
 from harness.cli import options as opt
+from harness.conclusions.folder import Conclusions
 from harness.core.errors import HarnessError
 from harness.core.terminal import counted
 from harness.report.build import stale_files, write_files
-from harness.results.folder import ResultsFolder
 from harness.results.layout import OWN, reading_order, readme_of
 
 
@@ -47,7 +47,7 @@ def report_command(
     if readme is None:
         readme = readme_of(results)
     order = reading_order(results, only_own=only_own)
-    folder = ResultsFolder(
+    folder = Conclusions(
         results, opt.Sources(encoder=encoder).registry, papers, folders=order
     )
     if check:

@@ -25,6 +25,7 @@ from harness.cli.summary import (
     numbers_beside,
     score_table,
 )
+from harness.conclusions.folder import Conclusions
 from harness.core.errors import AssetMissing, HarnessError
 from harness.core.terminal import counted, progress_on
 from harness.evaluation.compare import Resampler, compare_shown
@@ -34,7 +35,6 @@ from harness.evaluation.promote import promote
 from harness.registry import load_registry
 from harness.report.build import write_files
 from harness.results.differences import write_differences
-from harness.results.folder import ResultsFolder
 from harness.results.gate import Check, State, check_record, read_rules
 from harness.results.index import Results
 from harness.results.layout import readme_of, require_own
@@ -59,7 +59,7 @@ def reproduce_command(
     if is_first_run:
         options = fetch_small_data(options, load_registry())
     chosen = select(options, baseline)
-    committed = ResultsFolder(baseline, chosen.registry)
+    committed = Conclusions(baseline, chosen.registry)
     output = options.folder
     runs = committed.reopen(output)
     if not options.quiet:
@@ -112,7 +112,7 @@ def reproduce_command(
 
 
 def _compare_rows(
-    chosen: Selected, runs: ResultsFolder, committed: ResultsFolder, jobs: Jobs
+    chosen: Selected, runs: Conclusions, committed: Conclusions, jobs: Jobs
 ) -> None:
     """Compare the rows of tables and the methods of claims, and store the comparisons.
 

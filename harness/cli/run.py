@@ -127,10 +127,10 @@ def run_command(
         methods = [cell.method for cell in chosen.cells]
         make_golden_vectors(methods, chosen.loader.places, store.folder)
     if update:
+        from harness.conclusions.folder import Conclusions
         from harness.evaluation.promote import promote
-        from harness.results.folder import ResultsFolder
 
-        committed = ResultsFolder(baseline, chosen.registry)
+        committed = Conclusions(baseline, chosen.registry)
         count = promote(records, committed.reopen(store.folder), committed)
         opt.say(f"promoted: {counted(count, 'change')} to {baseline}")
     raise typer.Exit(opt.worst_status(outcome.exit_status for outcome in outcomes))

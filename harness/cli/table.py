@@ -17,6 +17,7 @@ from typing import Annotated
 import typer
 
 from harness.cli import options as opt
+from harness.conclusions.folder import Conclusions
 from harness.core.errors import UsageError
 from harness.core.terminal import progress_on
 from harness.core.types import AGGREGATIONS
@@ -33,7 +34,6 @@ from harness.report.table import ShownTable, escape, terminal
 from harness.report.table import latex as in_latex
 from harness.report.table import markdown as in_markdown
 from harness.resolve import Patterns
-from harness.results.folder import ResultsFolder
 from harness.results.score_rows import folder_rows
 
 # What is printed of a score for people; --csv and --json have all columns.
@@ -131,7 +131,7 @@ def table_command(
 
 def _say_cells(
     patterns: Patterns,
-    folder: ResultsFolder,
+    folder: Conclusions,
     every_score: bool,
     *,
     is_csv: bool,

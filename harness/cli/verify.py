@@ -20,6 +20,14 @@ from typing import Annotated
 import typer
 
 from harness.cli import options as opt
+from harness.conclusions.card_statements import Statement
+from harness.conclusions.cards import (
+    OWN_DATA_SETS,
+    Verification,
+    interpret,
+    mark_other_models,
+    numbers_of_model,
+)
 from harness.core.digests import digest_of_repr
 from harness.core.errors import AssetMissing, HarnessError, UsageError
 from harness.core.files import file_name, make_folder, parse_json, write_atomically
@@ -39,14 +47,6 @@ from harness.report.card_check import (
     verification_text,
 )
 from harness.resolve import Resolver
-from harness.results.card_statements import Statement
-from harness.results.cards import (
-    OWN_DATA_SETS,
-    Verification,
-    interpret,
-    mark_other_models,
-    numbers_of_model,
-)
 from harness.transforms.pooling import NATIVE, Native
 
 # The programs whose versions a verification for a pull request states.

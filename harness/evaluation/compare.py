@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from harness.conclusions.folder import Conclusions
 from harness.core.arrays import Float, Float64
 from harness.core.errors import DataError, UsageError
 from harness.core.hardware import base_name
@@ -47,7 +48,6 @@ from harness.results.differences import (
     neighbours,
     with_test,
 )
-from harness.results.folder import ResultsFolder
 from harness.results.index import (
     TaskScore,
     column_value,
@@ -76,7 +76,7 @@ class Resampler:
         jobs: The number of processes that compute scores, or a scheduler.
     """
 
-    results: ResultsFolder
+    results: Conclusions
     loader: TaskLoader
     progress: Progress = Progress()  # noqa: RUF009 - it holds nothing
     jobs: Jobs = 1
@@ -196,9 +196,7 @@ def _score_resamples(
 # The differences that pages show
 
 
-def shown_differences(
-    folder: ResultsFolder, stored: Differences
-) -> dict[Contrast, bool]:
+def shown_differences(folder: Conclusions, stored: Differences) -> dict[Contrast, bool]:
     """The contrasts of claims and of neighbouring rows, and whether each lacks a bootstrap.
 
     Args:
@@ -282,7 +280,7 @@ def compare_methods(
 
 
 def measuring_command(
-    methods: Sequence[str], tasks: Sequence[str], folder: ResultsFolder
+    methods: Sequence[str], tasks: Sequence[str], folder: Conclusions
 ) -> str:
     """The command that measures methods, with PATH for an encoder that is not registered."""
     words = ["harness run"]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from harness.conclusions.folder import Conclusions
 from harness.core.errors import HarnessError
 from harness.core.interfaces import EncoderConfig, Trained
 from harness.core.provenance import code_digest
@@ -16,7 +17,6 @@ from harness.core.types import Method, Record
 from harness.data.places import Places
 from harness.evaluation.compare import shown_differences
 from harness.results.differences import write_differences
-from harness.results.folder import ResultsFolder
 from harness.results.gate import State, check_encoder, golden_failure
 from harness.results.golden_vectors import (
     encode_golden_sentences,
@@ -60,7 +60,7 @@ def make_golden_vectors(
 
 
 def promote(
-    records: Sequence[Record], runs: ResultsFolder, committed: ResultsFolder
+    records: Sequence[Record], runs: Conclusions, committed: Conclusions
 ) -> int:
     """Write what was measured to the committed results.
 

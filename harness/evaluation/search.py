@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby, product
 from typing import Any
 
+from harness.conclusions.cards import SAME_DIGITS, CardNumber, FoundChoices
 from harness.core.errors import AssetMissing, HarnessError
 from harness.core.hardware import FLOAT32, HALVES
 from harness.core.metrics.correlation import CORRELATIONS, COSINE, SIMILARITIES
@@ -24,7 +25,6 @@ from harness.core.terminal import duration
 from harness.core.types import AGGREGATIONS, Task
 from harness.evaluation.variants import AS_IT_IS, Reading, Variant, VariantScores
 from harness.registry import Registry
-from harness.results.cards import SAME_DIGITS, CardNumber, FoundChoices
 from harness.transforms.pooling import MEAN, POOLINGS
 
 # Points that the scores of two programs differ by in half precision, where the order of

@@ -28,6 +28,8 @@ from sentence_transformers.base.modules import Transformer
 from torch import nn
 from transformers.utils import logging as transformers_logging
 
+from harness.conclusions.card_statements import EVAL_RESULTS_FOLDER
+from harness.conclusions.cards import OWN_DATA_SETS, DataSet, data_sets
 from harness.core.errors import UsageError
 from harness.core.interfaces import Hub, Pooling, Transform
 from harness.core.metrics import metric_of
@@ -45,8 +47,6 @@ from harness.encoders.transformer import TransformerConfig, TransformerEncoder
 from harness.encoders.weights import read_tensors
 from harness.evaluation.fits import FittedTransforms
 from harness.evaluation.select import PlannedCell
-from harness.results.card_statements import EVAL_RESULTS_FOLDER
-from harness.results.cards import OWN_DATA_SETS, DataSet, data_sets
 from harness.results.index import Results
 from harness.transforms.affine import Affine
 from harness.transforms.pooling import Cls, LayerCls, Mean, Pooler

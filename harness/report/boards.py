@@ -10,6 +10,8 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
+from harness.conclusions.encoder_sizes import in_groups
+from harness.conclusions.folder import Conclusions
 from harness.core.metrics import metric_of
 from harness.core.types import LeaderboardColumn, Record, Section
 from harness.report.sentences import coverage_note
@@ -23,8 +25,6 @@ from harness.report.table import (
     row_of,
 )
 from harness.results.differences import ITEMS_OF_SEED_0, differences_of_rows
-from harness.results.encoder_sizes import in_groups
-from harness.results.folder import ResultsFolder
 from harness.results.index import (
     MISSING,
     Results,
@@ -67,7 +67,7 @@ FACTS = ("Dim.", "Rank", "Params", "ms / sentence")  # further columns of the se
 
 def boards(
     methods: Sequence[str],
-    folder: ResultsFolder,
+    folder: Conclusions,
     scorings: Iterable[Scoring],
     sections: Iterable[Section],
     *,
@@ -93,7 +93,7 @@ def boards(
 def seven_tasks(
     methods: Sequence[str],
     scoring: Scoring,
-    folder: ResultsFolder,
+    folder: Conclusions,
     *,
     with_ties: bool = False,
 ) -> ShownTable | None:
@@ -153,7 +153,7 @@ def seven_tasks(
 
 
 def _other_floors(
-    method: str, scoring: Scoring, folder: ResultsFolder
+    method: str, scoring: Scoring, folder: Conclusions
 ) -> dict[int, Value]:
     """The values of a flow with the other floor of narrow coordinates, by column.
 
@@ -170,7 +170,7 @@ def _other_floors(
 
 
 def section_board(
-    name: Section, methods: Sequence[str], folder: ResultsFolder
+    name: Section, methods: Sequence[str], folder: Conclusions
 ) -> ShownTable | None:
     """The scores of a section's tasks; None without a row."""
     title, about = SECTIONS[name]
@@ -225,7 +225,7 @@ def _ranked(
 def _board(
     rows: Mapping[str, Sequence[object]],
     columns: Sequence[ShownColumn],
-    folder: ResultsFolder,
+    folder: Conclusions,
     *,
     tied: Collection[str] = (),
     remarks: Sequence[str] = (),

@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from harness.conclusions.card_statements import MTEB_RESULTS
+from harness.conclusions.cards import CardNumber, FoundChoices, Verification
 from harness.core.terminal import counted, signed, text_table
 from harness.report.table import markdown, rendered, table_of
-from harness.results.card_statements import MTEB_RESULTS
-from harness.results.cards import CardNumber, FoundChoices, Verification
 
 VERIFICATION_HEAD = ("task", "metric", "stated", "measured", "difference", "verdict")
 MODELS_HEAD = (

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from harness.conclusions.folder import Conclusions
 from harness.core.errors import UsageError
 from harness.core.terminal import counted
 from harness.core.types import Task
@@ -21,7 +22,6 @@ from harness.report.sentences import (
     standing_in_words,
     states_in_words,
 )
-from harness.results.folder import ResultsFolder
 from harness.results.index import DIGEST_DIGITS_SHOWN, Results, value
 from harness.results.published import PublishedNumber
 from harness.results.reproduction import compose_method
@@ -36,7 +36,7 @@ Citation = tuple[Sequence[str], Sequence[str]]
 
 
 def cite(
-    folder: ResultsFolder,
+    folder: Conclusions,
     *,
     subject: str | None = None,
     method: str | None = None,
@@ -74,7 +74,7 @@ def cite(
         yield f"\n{sentence}"
 
 
-def cite_harness(folder: ResultsFolder) -> Citation:
+def cite_harness(folder: Conclusions) -> Citation:
     """The harness itself, with every record."""
     results = folder.records
     numbers = sum(len(table.numbers) for table in folder.tables)
@@ -88,7 +88,7 @@ def cite_harness(folder: ResultsFolder) -> Citation:
     return [f"{numbers} numbers published in {tables}; {measured}."], []
 
 
-def cite_table(name: str, folder: ResultsFolder) -> Citation:
+def cite_table(name: str, folder: Conclusions) -> Citation:
     """A published table, by its id, with the records that its page was made from."""
     table, registry = folder.table(name), folder.registry
     facts = [metric_in_words(table.metric), aggregation_in_words(table.aggregation)]
@@ -109,7 +109,7 @@ def cite_table(name: str, folder: ResultsFolder) -> Citation:
     return [f"{sentence}{measured}."], keys
 
 
-def cite_number(name: str, folder: ResultsFolder) -> Citation:
+def cite_number(name: str, folder: Conclusions) -> Citation:
     """A published number, TABLE/ROW/COLUMN, with the records of its seeds."""
     number, registry = folder.published_number(name), folder.registry
     reproduction = folder.reproductions(number.table)[number.id]
@@ -139,7 +139,7 @@ def cite_number(name: str, folder: ResultsFolder) -> Citation:
 
 
 def cite_method(
-    name: str, folder: ResultsFolder, chosen_tasks: Sequence[Task] = ()
+    name: str, folder: Conclusions, chosen_tasks: Sequence[Task] = ()
 ) -> Citation:
     """A method: what it is, and the tasks that it was measured on; `harness table` has scores.
 

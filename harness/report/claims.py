@@ -12,17 +12,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
+from harness.conclusions.claims import Claim, ClaimResult, Finding
+from harness.conclusions.encoder_sizes import EncoderSize
+from harness.conclusions.folder import Conclusions
+from harness.conclusions.searches import Search
 from harness.core.hardware import base_name
 from harness.core.terminal import counted, signed
 from harness.report.sentences import aggregation_in_words, metric_in_words
 from harness.report.table import ShownCell, ShownTable, rendered, table_of
 from harness.results import published
-from harness.results.claims import Claim, ClaimResult, Finding
 from harness.results.differences import Outcome
-from harness.results.encoder_sizes import EncoderSize
-from harness.results.folder import ResultsFolder
 from harness.results.index import MISSING, NOT_MEASURED, value
-from harness.results.searches import Search
 
 # What pages say of an outcome; the claimed row is `higher` or `lower` in the records.
 OUTCOME_WORDS = {
@@ -35,7 +35,7 @@ LEAST_P = 0.001  # that a table prints
 SEARCH_HEAD = ("row", "options", "before", "best", "at step", "last loss", "seeds")
 
 
-def claims_page(folder: ResultsFolder) -> str:
+def claims_page(folder: Conclusions) -> str:
     """All claims with their tests, then the searches."""
     if folder.claims is None:
         return ""

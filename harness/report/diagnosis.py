@@ -1,6 +1,6 @@
 """The answer of `harness explain --mine`: why a reader's number differs from the published one.
 
-`harness.results.diagnosis` finds the explanations. Here they become at most ten lines of
+`harness.conclusions.diagnosis` finds the explanations. Here they become at most ten lines of
 a terminal, or all lines in a verbose answer, or JSON.
 """
 
@@ -10,6 +10,9 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from harness.conclusions.causes import Causes
+from harness.conclusions.diagnosis import Diagnosis, Suggestion
+from harness.conclusions.numbers import ReportedNumber
 from harness.core.interfaces import Trained
 from harness.core.terminal import INDENT, signed, wrapped
 from harness.registry import Registry
@@ -18,9 +21,6 @@ from harness.report.sentences import (
     command_to_measure,
     place_in_words,
 )
-from harness.results.causes import Causes
-from harness.results.diagnosis import Diagnosis, Suggestion
-from harness.results.numbers import ReportedNumber
 from harness.results.reproduction import compose_method
 
 ANSWER_WIDTH = 80  # columns

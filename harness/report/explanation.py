@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from harness.conclusions.effects import Effect, other_choices
+from harness.conclusions.explain import Explanation
+from harness.conclusions.folder import Conclusions
+from harness.conclusions.owners import Owner
 from harness.core.terminal import counted, signed, text_table, wrapped
 from harness.registry import Registry
 from harness.report.sentences import (
@@ -14,11 +18,7 @@ from harness.report.sentences import (
     standing_in_words,
 )
 from harness.report.table import rendered
-from harness.results.effects import Effect, other_choices
-from harness.results.explain import Explanation
-from harness.results.folder import ResultsFolder
 from harness.results.index import MISSING
-from harness.results.owners import Owner
 from harness.results.protocols import Protocol
 
 # The choices of a protocol
@@ -105,7 +105,7 @@ EFFECTS_SHOWN = 10
 
 def render_explanation(
     explanation: Explanation,
-    folder: ResultsFolder,
+    folder: Conclusions,
     width: int | None = None,
     *,
     every_effect: bool = False,

@@ -10,6 +10,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from harness.conclusions.folder import Conclusions
+from harness.conclusions.standings import StandingKind
 from harness.core.hardware import base_name
 from harness.core.terminal import counted
 from harness.report.claims import claims_by_size, outcomes_in_words
@@ -17,11 +19,9 @@ from harness.report.next_steps import sources_of_records, waiting_numbers
 from harness.report.sentences import metric_in_words, states_in_words
 from harness.report.table import ShownCell, ShownTable, row_of, table_of
 from harness.results.differences import Outcome
-from harness.results.folder import ResultsFolder
 from harness.results.index import DIGEST_DIGITS_SHOWN, MISSING, encoder_of_method
 from harness.results.reproduction import Reproduction, count
 from harness.results.scorings import TASK_LABELS
-from harness.results.standings import StandingKind
 
 # The tables of the four papers on the seven tasks, and the encoder of most of their rows.
 PAPERS_TABLES = (
@@ -36,7 +36,7 @@ PAPERS_ENCODER = "bert-base"
 MOST_ROWS = 6  # of the first table
 
 
-def front(folder: ResultsFolder) -> dict[str, Any]:
+def front(folder: Conclusions) -> dict[str, Any]:
     """What templates say of a folder first."""
     return {
         "measured_most": measured_most(folder),
@@ -45,7 +45,7 @@ def front(folder: ResultsFolder) -> dict[str, Any]:
     }
 
 
-def measured_most(folder: ResultsFolder) -> ShownTable | None:
+def measured_most(folder: Conclusions) -> ShownTable | None:
     """The published rows with most numbers that were measured on the seven tasks.
 
     Each is above what was measured, with the task in any text form. None where nothing
@@ -84,7 +84,7 @@ def measured_most(folder: ResultsFolder) -> ShownTable | None:
     return table_of(head, rows) if rows else None
 
 
-def missing(folder: ResultsFolder) -> str:
+def missing(folder: Conclusions) -> str:
     """What was measured on BERT-base of the four papers' numbers, and what measures the others.
 
     The papers' own tables count, and not those of issues and READMEs about them.
@@ -121,13 +121,13 @@ def missing(folder: ResultsFolder) -> str:
     return " ".join(sentences)
 
 
-def tallies(folder: ResultsFolder) -> ShownTable:
+def tallies(folder: Conclusions) -> ShownTable:
     """What was compared with what, how many there are, and what came of it."""
     head = ("what was compared", "how many", "what came of it")
     return table_of(head, _tallies(folder), texts=3)
 
 
-def _tallies(folder: ResultsFolder) -> Iterator[tuple[str, str, str]]:
+def _tallies(folder: Conclusions) -> Iterator[tuple[str, str, str]]:
     numbers, results = folder.all_reproductions, folder.records
     total = count(numbers)
     works = {table.cite for table in folder.tables}
@@ -212,7 +212,7 @@ def _verdicts(numbers: Iterable[Reproduction]) -> str:
     return states_in_words(number for number in numbers if number.scores)
 
 
-def published_tables(folder: ResultsFolder) -> list[list[object]]:
+def published_tables(folder: Conclusions) -> list[list[object]]:
     """A row for every published table with its counts, of which most was measured first.
 
     A number that waits needs commands; those that most numbers of the table need are

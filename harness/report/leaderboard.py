@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from harness.conclusions.encoder_sizes import in_groups
+from harness.conclusions.folder import Conclusions
 from harness.core.files import file_name
 from harness.core.types import Record, Section
 from harness.registry import Registry
@@ -18,8 +20,6 @@ from harness.report.boards import SECTIONS, boards
 from harness.report.front import PAPERS_TABLES, front, published_tables
 from harness.report.papers import legend, published_table
 from harness.report.table import markdown, rendered
-from harness.results.encoder_sizes import in_groups
-from harness.results.folder import ResultsFolder
 from harness.results.index import Results, methods_by_encoder
 from harness.results.origins import origin_of_encoder
 from harness.results.reproduction import compose_method
@@ -33,7 +33,7 @@ def encoder_file(encoder: str) -> str:
     return f"encoders/{file_name(encoder)}.md"
 
 
-def leaderboard(folder: ResultsFolder) -> str:
+def leaderboard(folder: Conclusions) -> str:
     """The whole page."""
     methods = folder.records.methods
     tables = {table.id: table for table in folder.tables}
@@ -57,7 +57,7 @@ def leaderboard(folder: ResultsFolder) -> str:
     )
 
 
-def encoder_page(encoder: str, folder: ResultsFolder) -> str:
+def encoder_page(encoder: str, folder: Conclusions) -> str:
     """Where an encoder is from, and its methods under every protocol."""
     methods = methods_by_encoder(folder.records.methods)[encoder]
     own_methods = {*methods}
@@ -107,7 +107,7 @@ def _origins(results: Results, methods: Sequence[str]) -> Mapping[str, Any]:
 
 def examples_part(records: Path, registry: Registry) -> str:
     """A table of each encoder: the example plug-ins, and what comes with the harness."""
-    folder = ResultsFolder(records, registry)
+    folder = Conclusions(records, registry)
     tables = []
     for methods in methods_by_encoder(folder.records.methods).values():
         tables += boards(methods, folder, [SIMCSE], [])

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import product
 
+from harness.conclusions.claims import AVERAGE
+from harness.conclusions.folder import Conclusions
 from harness.core.metrics import metric_of
 from harness.core.types import AGGREGATIONS, Task, is_transductive
 from harness.registry import Registry
@@ -27,9 +29,7 @@ from harness.report.table import (
     table_of,
 )
 from harness.results import published
-from harness.results.claims import AVERAGE
 from harness.results.differences import SIGNIFICANCE_LEVEL
-from harness.results.folder import ResultsFolder
 from harness.results.index import (
     DIGEST_DIGITS_SHOWN,
     MISSING,
@@ -50,7 +50,7 @@ ScoreColumns = Mapping[str, tuple[TaskScore, ...]]
 
 
 def columns_of(
-    folder: ResultsFolder,
+    folder: Conclusions,
     tasks: Sequence[Task] = (),
     tables: Sequence[published.Table] = (),
     aggregation: str | None = None,
@@ -139,7 +139,7 @@ def _heading(scores: Sequence[TaskScore], registry: Registry) -> str:
 def method_table(
     methods: Sequence[str],
     columns: ScoreColumns,
-    folder: ResultsFolder,
+    folder: Conclusions,
     paper_tables: Sequence[published.Table] = (),
     ties: Mapping[str, Collection[str]] | None = None,
 ) -> ShownTable:
@@ -201,7 +201,7 @@ def method_table(
 
 
 def _published_rows(
-    table: published.Table, columns: ScoreColumns, folder: ResultsFolder
+    table: published.Table, columns: ScoreColumns, folder: Conclusions
 ) -> Iterator[ShownRow]:
     """The rows of a published table that have a number of a column's tasks and score.
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
+from harness.conclusions.numbers import ReportedNumber
 from harness.core.hardware import base_name
 from harness.core.interfaces import Hub, Trained
 from harness.core.metrics.correlation import CORRELATION_SCORES
 from harness.data.places import Places, asset_named, assets_of
 from harness.registry import Registry
 from harness.results.index import Results, encoder_of_method
-from harness.results.numbers import ReportedNumber
 from harness.results.published import PublishedNumber
 from harness.results.reproduction import Reproduction, compose_method
 from harness.results.verdict import CellState

@@ -7,17 +7,18 @@ from __future__ import annotations
 
 from collections import Counter
 
+from harness.conclusions.conformance import REFERENCE_TOLERANCE, ReferenceScore
+from harness.conclusions.folder import Conclusions
+from harness.conclusions.threads import UNKNOWN_CAUSE, Thread, rank_of_cause
 from harness.core.terminal import signed
 from harness.report.diagnosis import answer_lines
 from harness.report.table import rendered
-from harness.results.conformance import REFERENCE_TOLERANCE, ReferenceScore
-from harness.results.folder import ResultsFolder
-from harness.results.index import MISSING, CellName
-from harness.results.threads import UNKNOWN_CAUSE, Thread, rank_of_cause
+from harness.results.index import MISSING
+from harness.results.records import CellName
 from harness.results.verdict import CellState
 
 
-def conformance_page(folder: ResultsFolder) -> str:
+def conformance_page(folder: Conclusions) -> str:
     """A line for each reference, then each with all of its scores."""
     if not folder.compared_references:
         return ""
@@ -75,7 +76,7 @@ def _score_row(score: ReferenceScore) -> list[str]:
     ]
 
 
-def traps_page(folder: ResultsFolder) -> str:
+def traps_page(folder: Conclusions) -> str:
     """All traps with their numbers; a row whose cell was not run says so."""
     if not folder.traps:
         return ""
@@ -96,7 +97,7 @@ def traps_page(folder: ResultsFolder) -> str:
     )
 
 
-def answer(thread: Thread, folder: ResultsFolder) -> tuple[str, list[str]]:
+def answer(thread: Thread, folder: Conclusions) -> tuple[str, list[str]]:
     """What `harness explain --mine` answers to a thread, after the place of the known cause.
 
     The place is the rank of the cause in the answer, or why it has none, in words.
@@ -111,7 +112,7 @@ def answer(thread: Thread, folder: ResultsFolder) -> tuple[str, list[str]]:
     return place, answer_lines(diagnosis, folder.causes, folder.registry)
 
 
-def threads_page(folder: ResultsFolder) -> str:
+def threads_page(folder: Conclusions) -> str:
     """A table of the threads, then each with its answer."""
     if not folder.threads:
         return ""

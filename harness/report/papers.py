@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from harness.conclusions.folder import Conclusions
+from harness.conclusions.standings import StandingKind, Standings
 from harness.report.sentences import (
     coverage_note,
     fit_corpus_in_words,
@@ -25,10 +27,8 @@ from harness.report.table import (
     row_of,
 )
 from harness.results import published
-from harness.results.folder import ResultsFolder
 from harness.results.published import EVIDENCE, reasons
 from harness.results.reproduction import Reproduction, compose_method
-from harness.results.standings import StandingKind, Standings
 from harness.results.verdict import CellState
 
 CONTRADICTED_MARK = "‡"
@@ -69,7 +69,7 @@ def legend() -> list[str]:
     ]
 
 
-def paper_page(table: published.Table, folder: ResultsFolder) -> str:
+def paper_page(table: published.Table, folder: Conclusions) -> str:
     """The page of a published table, with what each of its rows is."""
     rows = []
     for row in table.rows:
@@ -90,7 +90,7 @@ def paper_page(table: published.Table, folder: ResultsFolder) -> str:
 
 
 def published_table(
-    table: published.Table, folder: ResultsFolder, *, with_footnotes: bool = True
+    table: published.Table, folder: Conclusions, *, with_footnotes: bool = True
 ) -> ShownTable:
     """A published table with what was measured for it; its notes are the footnotes."""
     footnotes: Footnotes | None = {} if with_footnotes else None

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from harness.conclusions.folder import Conclusions
 from harness.core.digests import digest_of_repr
 from harness.core.types import MethodId
-from harness.results.folder import ResultsFolder
 from harness.results.verdict import TOLERANCES
 
 PICTURE = "tables/published-against-measured.svg"
@@ -96,7 +96,7 @@ class Picture:
         return text.getvalue()
 
 
-def picture_of(folder: ResultsFolder) -> Picture | None:
+def picture_of(folder: Conclusions) -> Picture | None:
     """The picture of a results folder; None where nothing was measured."""
     measured = [
         reproduction for reproduction in folder.all_reproductions if reproduction.scores

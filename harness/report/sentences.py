@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from harness.conclusions.standings import Standing, StandingKind
 from harness.core.hardware import base_name
 from harness.core.metrics import metrics
 from harness.core.types import Method
@@ -14,11 +15,10 @@ from harness.results.index import LOW_COVERAGE, encoder_of_method
 from harness.results.protocols import UNKNOWN, Protocol
 from harness.results.published import EVIDENCE, PublishedNumber, Row
 from harness.results.reproduction import Reproduction
-from harness.results.standings import Standing, StandingKind
 from harness.results.verdict import CellState
 
 if TYPE_CHECKING:
-    from harness.results.conformance import Reference
+    from harness.conclusions.conformance import Reference
 
 AGGREGATION_WORDS: Mapping[str, str] = {
     "all": "subsets concatenated (all)",

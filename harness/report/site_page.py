@@ -17,6 +17,9 @@ from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
 
+from harness.conclusions.conformance import confirmed_by
+from harness.conclusions.folder import Conclusions
+from harness.conclusions.numbers import published_neighbours
 from harness.core.digests import digest_of_repr
 from harness.core.terminal import signed
 from harness.core.types import Record, score_at
@@ -56,11 +59,8 @@ from harness.report.table import (
     table_of,
 )
 from harness.results import published
-from harness.results.conformance import confirmed_by
 from harness.results.differences import Outcome
-from harness.results.folder import ResultsFolder
 from harness.results.index import DIGEST_DIGITS_SHOWN
-from harness.results.numbers import published_neighbours
 from harness.results.published import PublishedNumber
 from harness.results.reproduction import Reproduction, compose_method, count
 from harness.results.scorings import SCORINGS
@@ -81,7 +81,7 @@ INEXACT_HEAD = (
 UNQUOTED = ' !"$()*+,-./:;<=>?@[]_{|}~'
 
 
-def made_from(folder: ResultsFolder, picture: Picture | None) -> str:
+def made_from(folder: Conclusions, picture: Picture | None) -> str:
     """The digests of the records, and of the other data and the templates of the page.
 
     A change of the code is not seen here, where the page would have to be made: a test
@@ -104,7 +104,7 @@ def made_from(folder: ResultsFolder, picture: Picture | None) -> str:
     return f"Records: {records}. Other files: sha256 {digest_of_repr(other)}"
 
 
-def site_page(folder: ResultsFolder, picture: Picture | None) -> str:
+def site_page(folder: Conclusions, picture: Picture | None) -> str:
     """The page, with the picture of what was measured."""
     files = {
         name: (TEMPLATE_FOLDER / name).read_text(encoding="utf-8") for name in FILES
@@ -133,7 +133,7 @@ def site_page(folder: ResultsFolder, picture: Picture | None) -> str:
 PaperTable = tuple[published.Table, Counter[str], ShownTable]
 
 
-def _papers(folder: ResultsFolder) -> list[tuple[str, list[PaperTable]]]:
+def _papers(folder: Conclusions) -> list[tuple[str, list[PaperTable]]]:
     """The tables of each paper with their counts; papers with most measured numbers first."""
     papers: dict[str, list[PaperTable]] = {}
     for table in folder.tables:
@@ -147,7 +147,7 @@ def _papers(folder: ResultsFolder) -> list[tuple[str, list[PaperTable]]]:
     return sorted(papers.items(), key=fewest)
 
 
-def _inexact(folder: ResultsFolder) -> ShownTable:
+def _inexact(folder: Conclusions) -> ShownTable:
     """The measured numbers that are not exact, with the known reasons."""
     rows = []
     for reproduction in folder.all_reproductions:
@@ -172,7 +172,7 @@ def _inexact(folder: ResultsFolder) -> ShownTable:
     return table_of(INEXACT_HEAD, rows, texts=2)
 
 
-def _claims(folder: ResultsFolder) -> Iterator[ShownTable]:
+def _claims(folder: Conclusions) -> Iterator[ShownTable]:
     """A table of claims for each size of the encoders that they were tested on."""
     groups = claims_by_size(folder.claim_results, folder.encoder_sizes)
     for title, group in groups.items():
@@ -208,7 +208,7 @@ UNSHARED = ("printed", "records")  # fields with a text that hardly two numbers 
 JsonFields = dict[str, Any]
 
 
-def dialog_data(folder: ResultsFolder, boards: Iterable[ShownTable]) -> JsonFields:
+def dialog_data(folder: Conclusions, boards: Iterable[ShownTable]) -> JsonFields:
     """Everything that `site.js` reads: all published numbers, and the scores on the boards."""
     registry = folder.registry
     present = sources_of_records(folder.records, registry)
@@ -254,7 +254,7 @@ def _with_shared_texts(fields: Any, texts: dict[str, int], name: str = "") -> An
 
 
 def _published_number(
-    reproduction: Reproduction, folder: ResultsFolder, present: Collection[str]
+    reproduction: Reproduction, folder: Conclusions, present: Collection[str]
 ) -> JsonFields:
     """A published number: where it is printed, its protocol, and what was measured for it."""
     number, registry = reproduction.number, folder.registry
@@ -297,7 +297,7 @@ def _published_number(
 
 
 def _measured_scores(
-    folder: ResultsFolder, boards: Iterable[ShownTable]
+    folder: Conclusions, boards: Iterable[ShownTable]
 ) -> dict[str, JsonFields]:
     """For each method and task: the scores of seeds by path, and what they were made from.
 

@@ -13,10 +13,10 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from harness.conclusions.folder import Conclusions
 from harness.core.files import parse_json
 from harness.core.toml import read_rows, read_typed
 from harness.report.table import rendered
-from harness.results.folder import ResultsFolder
 from harness.results.index import NOT_MEASURED
 from harness.results.layout import QUESTIONS, RECORDS, digest_of_measured, measured_for
 
@@ -87,7 +87,7 @@ def result_file(questions: Path, name: str) -> Path:
 # The page
 
 
-def speed_page(folder: ResultsFolder) -> str:
+def speed_page(folder: Conclusions) -> str:
     """Every ratio, then a section for each GPU."""
     questions = folder.path / QUESTIONS / "speed.toml"
     if not questions.exists():

@@ -1,5 +1,5 @@
-"""Records, published numbers, verdicts, claims, differences and the regression gate.
+"""What is stored and read: records, published numbers, verdicts, differences, and the gate.
 
-It imports the packages up to `registry`. It never runs a model and never renders a
-page.
+It imports the packages up to `registry`. It never runs a model, never renders a page, and
+never compares published numbers with each other.
 """

@@ -24,13 +24,13 @@ from harness.core.types import ScorePath
 from harness.registry import Registry
 from harness.results.index import (
     NOT_MEASURED,
-    CellName,
     Results,
     SeedScores,
     TaskScore,
     mean_over_tasks,
 )
 from harness.results.layout import RECORDS
+from harness.results.records import CellName
 from harness.results.reproduction import seed_scores
 from harness.results.scorings import Scoring
 from harness.results.verdict import TOLERANCES, CellState, welch_test

@@ -14,13 +14,12 @@ from typing import NamedTuple
 
 from harness.core.metrics import metrics
 from harness.core.types import Record, ScorePath, ScoreTree, score_at
-from harness.results.records import encode
+from harness.results.records import CellName, encode
 from harness.results.store import Store
 from harness.results.verdict import CellState
 
 # The state of a claim, a training or a ratio without a measurement.
 NOT_MEASURED = "not measured"
-CellName = tuple[str, str]  # a method's id and a task's name
 # A task, and the path of a score in its records: `("sts12", ("spearman", "all"))`.
 TaskScore = tuple[str, ScorePath]
 DIGEST_DIGITS_SHOWN = 12  # hexadecimal digits of a digest that a message shows

@@ -20,8 +20,8 @@ from harness.core.metrics.correlation import CORRELATION_SCORES, COSINE
 from harness.core.toml import read_rows
 from harness.core.types import AGGREGATIONS, Aggregation, ScorePath
 from harness.registry import Registry, load_registry
-from harness.results.index import CellName
 from harness.results.protocols import UNKNOWN, Protocol, common_choice
+from harness.results.records import CellName
 from harness.results.verdict import CellState, Published
 
 

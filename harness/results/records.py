@@ -25,6 +25,8 @@ SCHEMA = 2
 # Points by which two runs of the same code, weights and data may differ on one platform.
 SAME_PLATFORM = 1e-3
 
+CellName = tuple[str, str]  # a method's id and a task's name
+
 RECORD_DECODER = msgspec.json.Decoder(Record)
 
 

@@ -17,15 +17,10 @@ from harness.core.types import Method, MethodId, Record, ScorePath, score_at
 from harness.data.tasks.loader import TARGETS
 from harness.data.tasks.readers import OTHER_DATA, release_of
 from harness.registry import Registry
-from harness.results.index import (
-    CellName,
-    Results,
-    SeedScores,
-    coverage,
-    mean_over_tasks,
-)
+from harness.results.index import Results, SeedScores, coverage, mean_over_tasks
 from harness.results.origins import Origin, unpinned_origins
 from harness.results.published import MOST_DECIMALS, PublishedNumber, Table, score_path
+from harness.results.records import CellName
 from harness.results.verdict import CellState, Measured, Verdict, verdict
 
 LEAST_DECIMALS = 2  # of a measured number that pages show

@@ -8,16 +8,16 @@ from committed import RESULTS
 from fakes import snapshot
 from refusals import REFUSALS
 
+from harness.conclusions.causes import read_causes
+from harness.conclusions.conformance import read_reference
+from harness.conclusions.searches import read_search
 from harness.core.errors import DataError, UsageError
 from harness.core.toml import read_typed
 from harness.data.catalogue import CATALOGUE_FILE, Catalogue
 from harness.registry import load_registry
-from harness.results.causes import read_causes
-from harness.results.conformance import read_reference
 from harness.results.differences import Difference
 from harness.results.gate import read_rules
 from harness.results.published_tables import load_tables
-from harness.results.searches import read_search
 
 READERS = {
     "published": lambda path: load_tables(path.parent),

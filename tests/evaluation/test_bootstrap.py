@@ -10,6 +10,7 @@ from fakes import OTHER, TOY, FakeConfig, library, made_record, task
 from fakes import registry as fake_registry
 from refusals import refused
 
+from harness.conclusions.folder import Conclusions
 from harness.core.errors import DataError, ScoreError, UsageError
 from harness.core.metrics.auc import roc_auc
 from harness.core.pairs import Pairs, pairs_digest
@@ -37,7 +38,6 @@ from harness.results.differences import (
     Difference,
     holm,
 )
-from harness.results.folder import ResultsFolder
 from harness.results.records import Cell
 from harness.results.store import Store
 
@@ -239,7 +239,7 @@ def forget(runs, method, of, seed=0):
 
 def resampler(runs):
     """What compares methods, on the records of a run as they are now."""
-    return Resampler(ResultsFolder(runs.folder, REGISTRY), library(runs.folder))
+    return Resampler(Conclusions(runs.folder, REGISTRY), library(runs.folder))
 
 
 def resampled(runs, method, *of_tasks, seeds=1):

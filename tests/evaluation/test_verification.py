@@ -9,6 +9,8 @@ import torch
 import transformers
 from scipy.stats import spearmanr
 
+from harness.conclusions.card_statements import Statement
+from harness.conclusions.cards import Verification, interpret
 from harness.core.types import Progress
 from harness.data.places import Places
 from harness.data.tasks.loader import TaskLoader, limited
@@ -30,8 +32,6 @@ from harness.report.card_check import (
     verification_text,
 )
 from harness.resolve import Resolver
-from harness.results.card_statements import Statement
-from harness.results.cards import Verification, interpret
 
 REGISTRY = load_registry()
 # The splits of a data set, with few pairs each.

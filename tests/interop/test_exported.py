@@ -19,6 +19,8 @@ from tolerances import ROUNDING, relative_gap
 
 from baselines.sn import SN
 from harness.cli import main
+from harness.conclusions.card_statements import statements_of_file
+from harness.conclusions.cards import data_sets, interpret
 from harness.contracts.samples import rows
 from harness.core.errors import UsageError
 from harness.core.types import Method
@@ -40,8 +42,6 @@ from harness.interop.exported import (
     write_model,
 )
 from harness.registry import load_registry
-from harness.results.card_statements import statements_of_file
-from harness.results.cards import data_sets, interpret
 from harness.results.index import Results
 from harness.results.store import Store
 from harness.transforms.pooling import (

@@ -21,6 +21,7 @@ from refusals import refused
 from sentence_transformers import SentenceTransformer
 
 import harness
+from harness.conclusions.cards import Verification, data_sets, numbers_of_model
 from harness.core.errors import UsageError
 from harness.core.files import write_json
 from harness.core.metrics import cosine, tie_rounded
@@ -37,7 +38,6 @@ from harness.evaluation.variants import VariantScores
 from harness.interop.mteb import COUNTERPARTS, as_mteb, local_task
 from harness.registry import load_registry
 from harness.resolve import Resolver
-from harness.results.cards import Verification, data_sets, numbers_of_model
 from harness.results.index import main_path
 from harness.results.store import Store
 

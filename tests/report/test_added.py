@@ -9,10 +9,10 @@ from own_tables import TABLE
 from processes import ROOT
 from refusals import REFUSALS
 
+from harness.conclusions.folder import Conclusions
 from harness.core.types import LeaderboardColumn
 from harness.report.build import stale_files, write_files
 from harness.report.leaderboard import encoder_page
-from harness.results.folder import ResultsFolder
 
 PAPERS = ROOT / "results" / "papers"
 SPECIMEN = TABLE.replace("mine.mean", "minilm.mean").replace(
@@ -27,7 +27,7 @@ def test_a_published_table_and_a_reference_need_their_files_and_nothing_else(tmp
     for name in ("sif.t1.toml", "mteb.1-12-75.toml"):
         shutil.copy(PAPERS / name, papers)
     shutil.copy(ROOT / "README.md", readme)
-    before = ResultsFolder(tmp_path)
+    before = Conclusions(tmp_path)
     write_files(before, readme)
     numbers = len(before.all_reproductions)
     line = "| published numbers from {} tables of {} works | {} "
@@ -40,9 +40,9 @@ def test_a_published_table_and_a_reference_need_their_files_and_nothing_else(tmp
     paper, conformance = tables / "papers" / "specimen.t1.md", tables / "conformance.md"
     board, site = tmp_path / "LEADERBOARD.md", tmp_path / "site" / "index.html"
     due = {paper, board, conformance, site, readme}
-    assert set(stale_files(ResultsFolder(tmp_path), readme)) == due
-    write_files(ResultsFolder(tmp_path), readme)
-    assert stale_files(ResultsFolder(tmp_path), readme) == []
+    assert set(stale_files(Conclusions(tmp_path), readme)) == due
+    write_files(Conclusions(tmp_path), readme)
+    assert stale_files(Conclusions(tmp_path), readme) == []
     assert line.format(3, 3, numbers + 1) in readme.read_text()
     assert "Mine (2026)" in board.read_text()
     assert "58.40" in paper.read_text()

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 from committed import FOLDER
 
+from harness.conclusions.folder import Conclusions
 from harness.report.pictures import picture_of
-from harness.results.folder import ResultsFolder
 
 
 def folder_with(reproductions):
-    folder = ResultsFolder(FOLDER.path, FOLDER.registry)
+    folder = Conclusions(FOLDER.path, FOLDER.registry)
     folder.records = FOLDER.records
     folder.all_reproductions = reproductions
     return folder

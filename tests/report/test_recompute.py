@@ -16,8 +16,8 @@ import pytest
 from committed import FOLDER, RESULTS
 from scipy import stats
 
+from harness.conclusions.claims import Outcome
 from harness.report.boards import seven_tasks
-from harness.results.claims import Outcome
 from harness.results.scorings import SCORINGS
 
 SEVEN = ("sts12", "sts13", "sts14", "sts15", "sts16", "sts-b", "sick-r")

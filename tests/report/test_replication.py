@@ -11,11 +11,7 @@ from committed import RESULTS
 from fakes import FakeConfig, made_record, results_of
 from fakes import registry as fake_registry
 
-from harness.core.errors import DataError
-from harness.core.types import Record
-from harness.report.bibtex import entries
-from harness.report.claims import claims_page
-from harness.results.claims import (
+from harness.conclusions.claims import (
     Claim,
     ClaimResult,
     Claims,
@@ -23,6 +19,11 @@ from harness.results.claims import (
     claim_result,
     read_claims,
 )
+from harness.conclusions.encoder_sizes import EncoderSize, sizes_of_encoders
+from harness.core.errors import DataError
+from harness.core.types import Record
+from harness.report.bibtex import entries
+from harness.report.claims import claims_page
 from harness.results.differences import (
     ITEMS,
     NO_FLOORS,
@@ -31,7 +32,6 @@ from harness.results.differences import (
     Difference,
     Outcome,
 )
-from harness.results.encoder_sizes import EncoderSize, sizes_of_encoders
 from harness.results.index import Results, SeedScores
 from harness.results.published import Column, Row, Table
 from harness.results.published_tables import load_tables

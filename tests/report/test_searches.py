@@ -7,10 +7,10 @@ import tiny_models
 from refusals import REFUSALS
 from search import main
 
+from harness.conclusions.searches import read_search
 from harness.core.files import parse_json
 from harness.report.claims import search_table
 from harness.report.table import markdown
-from harness.results.searches import read_search
 
 SEARCH = REFUSALS["files"]["search"]["whole"]
 

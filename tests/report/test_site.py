@@ -9,11 +9,11 @@ from committed import RESULTS, TABLES, committed_results
 from fakes import FakeConfig, made_record, registry, results_folder, results_of
 from test_hostile_text import table_of
 
+from harness.conclusions.folder import Conclusions
 from harness.report.build import SlowFile, generated
 from harness.report.pictures import picture_of
 from harness.report.site_page import SITE_PAGE, made_from
 from harness.report.table import TEMPLATE_FOLDER
-from harness.results.folder import ResultsFolder
 from harness.results.index import Results
 
 DATA_TABLES = TEMPLATE_FOLDER / "vendor" / "dataTables.min.js"
@@ -27,7 +27,7 @@ def committed():
 
 def test_committed_pictures_and_page_are_what_the_records_make():
     """`report --check` compares their digests and what they are made from; this draws them."""
-    due = generated(ResultsFolder(RESULTS), None).items()
+    due = generated(Conclusions(RESULTS), None).items()
     slow = {path: made.make() for path, made in due if isinstance(made, SlowFile)}
     assert len(slow) == 2
     # Names alone: a page is a megabyte, and so would its difference be.
@@ -72,6 +72,6 @@ def test_what_it_is_made_from_changes_with_records_pictures_and_tables(tmp_path)
     empty = results_folder(tmp_path, fakes, Results({}))
     full = results_folder(tmp_path, fakes, results_of(record))
     with_table = results_folder(tmp_path, fakes, Results({}), table_of("a table"))
-    drawn = picture_of(ResultsFolder(RESULTS))
+    drawn = picture_of(Conclusions(RESULTS))
     made_of = [(empty, None), (full, None), (full, drawn), (with_table, None)]
     assert len({made_from(*parts) for parts in made_of}) == len(made_of)

@@ -13,12 +13,12 @@ import pytest
 from committed import FOLDER
 from fakes import FakeConfig, made_record, registry, results_folder, results_of
 
+from harness.conclusions.conformance import Reference, ReferenceCell, ReferenceScore
 from harness.core.types import Record
 from harness.report.front import measured_most, tallies
 from harness.report.pages import conformance_page
 from harness.report.papers import EVIDENCE_MARKS, VERDICT_MARKS, paper_page
 from harness.report.sentences import coverage_note
-from harness.results.conformance import Reference, ReferenceCell, ReferenceScore
 from harness.results.published import EVIDENCE
 from harness.results.published_tables import load_table
 from harness.results.verdict import VERDICTS, CellState

@@ -6,6 +6,7 @@ import shutil
 import pytest
 from committed import RESULTS
 
+from harness.conclusions.folder import Conclusions
 from harness.report.build import (
     EXAMPLE_RECORDS,
     EXAMPLES_PAGE,
@@ -13,7 +14,6 @@ from harness.report.build import (
     generated,
     stale_files,
 )
-from harness.results.folder import ResultsFolder
 
 
 @pytest.fixture(scope="module")
@@ -30,8 +30,8 @@ def copied(tmp_path_factory):
 
 def test_every_generated_page_with_a_digit_changed_is_stale(copied):
     readme, dice = copied.parent / "README.md", random.Random(0)
-    pages = generated(ResultsFolder(copied), readme)
-    assert stale_files(ResultsFolder(copied), readme) == []
+    pages = generated(Conclusions(copied), readme)
+    assert stale_files(Conclusions(copied), readme) == []
     for path, content in pages.items():
         text = path.read_text()
         part = content.made_from if isinstance(content, SlowFile) else content
@@ -47,5 +47,5 @@ def test_every_generated_page_with_a_digit_changed_is_stale(copied):
     stray = copied / "tables" / "encoders" / "gone.md"
     shutil.copy(stray.with_name("minilm.md"), stray)
     (copied / "tables" / "of-the-user.md").write_text("My notes.\n")
-    stale = stale_files(ResultsFolder(copied), readme)
+    stale = stale_files(Conclusions(copied), readme)
     assert {*stale} == {*pages, stray}

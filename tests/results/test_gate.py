@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from processes import ROOT
 
 from harness.cli.check import report_in_words
+from harness.conclusions.folder import Conclusions
 from harness.core.errors import DataError
 from harness.core.tensors import write_tensors
 from harness.data.places import Places
@@ -30,7 +31,6 @@ from harness.results.differences import (
     read_differences,
     write_differences,
 )
-from harness.results.folder import ResultsFolder
 from harness.results.gate import (
     GOLDEN_ACROSS_PLATFORMS,
     GOLDEN_SAME_PLATFORM,
@@ -95,8 +95,8 @@ def measure(folder, results, cells=CELLS, places=None):
 def promote_run(folder, results, committed):
     """A quick run whose outcomes are promoted; how many records and vectors changed."""
     records = [outcome.record for outcome in measure(folder, results)]
-    runs = ResultsFolder(folder / results, FOUND)
-    return promote(records, runs, ResultsFolder(committed, FOUND))
+    runs = Conclusions(folder / results, FOUND)
+    return promote(records, runs, Conclusions(committed, FOUND))
 
 
 @pytest.fixture(scope="module")
@@ -120,7 +120,7 @@ def runs(committed):
 
 
 def gate_of(runs, committed, plugins=()):
-    folders = [ResultsFolder(path, FOUND, folders=[path]) for path in (runs, committed)]
+    folders = [Conclusions(path, FOUND, folders=[path]) for path in (runs, committed)]
     return Gate(*folders, dict(plugins))
 
 
@@ -330,13 +330,13 @@ def test_promoting_again_changes_nothing(committed, runs, tmp_path):
     assert snapshot(committed) == before
     golden("results", sentences="others")(runs)
     golden("again", code="older")(runs)  # left by an earlier run, not made by this one
-    again = ResultsFolder(tmp_path / "again", FOUND)
-    assert promote([*again.store.records()], again, ResultsFolder(committed)) == 0
+    again = Conclusions(tmp_path / "again", FOUND)
+    assert promote([*again.store.records()], again, Conclusions(committed)) == 0
     assert promote_run(tmp_path, "again", committed) == 1
 
 
 def test_a_partial_run_keeps_the_committed_differences_of_neighbours_alone(tmp_path):
-    old, new = (ResultsFolder(tmp_path / name) for name in ("old", "new"))
+    old, new = (Conclusions(tmp_path / name) for name in ("old", "new"))
     averages = {"glove-mini.mean+sn@target": 70.0, "glove-mini.mean": 60.0}
     records = [
         made_record(
@@ -360,7 +360,7 @@ def test_a_partial_run_keeps_the_committed_differences_of_neighbours_alone(tmp_p
     promote(records, new, old)
     assert read_differences(old.path) == {pair: known[pair]}
     write_differences(new.path, {pair: replace(known[pair], p=0.01)})
-    promote([], ResultsFolder(new.path), ResultsFolder(old.path))
+    promote([], Conclusions(new.path), Conclusions(old.path))
     assert read_differences(old.path)[pair].p == 0.01
 
 

@@ -4,13 +4,13 @@ from functools import cache
 
 from processes import ROOT
 
+from harness.conclusions.folder import Conclusions
 from harness.core.types import Record
-from harness.results.folder import ResultsFolder
 from harness.results.index import Results
 from harness.results.store import Store
 
 RESULTS = ROOT / "results"
-FOLDER = ResultsFolder(RESULTS)
+FOLDER = Conclusions(RESULTS)
 TABLES = FOLDER.tables
 
 

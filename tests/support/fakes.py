@@ -13,6 +13,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from harness.conclusions.folder import Conclusions
 from harness.core.errors import DataError, UsageError
 from harness.core.hardware import Hardware, in_precision
 from harness.core.interfaces import Encoding, Identity, LocalFiles, Source
@@ -26,7 +27,6 @@ from harness.evaluation.processes import Jobs
 from harness.evaluation.run import Outcome, RunContext, execute
 from harness.evaluation.select import PlannedCell
 from harness.registry import Registry
-from harness.results.folder import ResultsFolder
 from harness.results.index import Results
 from harness.results.published import Table
 from harness.results.records import SCHEMA, Cell
@@ -256,9 +256,9 @@ def results_of(*records: Record, found: Registry | None = None) -> Results:
 
 def results_folder(
     path: Path, found: Registry, records: Results, *tables: Table
-) -> ResultsFolder:
+) -> Conclusions:
     """A results folder with these records and published tables."""
-    folder = ResultsFolder(path, found, path / "papers")
+    folder = Conclusions(path, found, path / "papers")
     folder.records, folder.tables = records, tables
     return folder
 

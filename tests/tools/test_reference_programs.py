@@ -7,11 +7,11 @@ from committed import committed_results
 from fakes import Told
 
 from harness.cli.train import open_training
+from harness.conclusions.conformance import read_reference
 from harness.core.pairs import Pairs
 from harness.data.places import Places
 from harness.interop.mteb import COUNTERPARTS
 from harness.registry import load_registry
-from harness.results.conformance import read_reference
 from harness.training.datasets import NLI_LABELS
 from harness.training.loop import dev_score, train
 from harness.training.objectives import EncoderTraining

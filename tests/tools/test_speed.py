@@ -1,8 +1,8 @@
 """The page of speed: what is measured, and what is not."""
 
+from harness.conclusions.folder import Conclusions
 from harness.core.files import write_json
 from harness.report.speed import result_file, speed_page
-from harness.results.folder import ResultsFolder
 
 # What is wanted of each row, beside a median of 1.5; of one nothing was measured.
 WANTED = {"reached": 1.3, "missed": 1.6, "missed now and then": 1.45, "not run": 2}
@@ -24,4 +24,4 @@ def test_ratios_have_their_median_and_range_on_an_approved_page(tmp_path, approv
     rows.write_text("".join(ROW.format(*row) for row in WANTED.items()))
     for name in [*WANTED][:-1]:
         write_json(result_file(rows, name), RESULT | {"wanted": WANTED[name]})
-    assert speed_page(ResultsFolder(tmp_path)) == approved("golden/speed.md")
+    assert speed_page(Conclusions(tmp_path)) == approved("golden/speed.md")

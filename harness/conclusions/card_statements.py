@@ -3,7 +3,7 @@
 Four forms are read: `model-index` in the front matter of a card (README.md), the hub's
 `.eval_results/*.yaml`, result files of mteb, and a CSV file. A form has one function,
 which makes a `Statement` of each number: the number and its names as the file has them.
-`harness.results.cards` interprets them.
+`harness.conclusions.cards` interprets them.
 
 A number is a text, with the digits that the file has: a verdict depends on them.
 """
@@ -23,9 +23,9 @@ from typing import Annotated, Any, Required, TypedDict
 import msgspec
 from msgspec import Meta
 
+from harness.conclusions.mteb_files import scores_of_subsets
 from harness.core.errors import DataError
 from harness.core.files import parse_json, require_no_pointer
-from harness.results.mteb_files import scores_of_subsets
 from harness.results.verdict import readings_in_points
 
 FORMS_OF_NUMBERS = (

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from harness.conclusions.searches import Trial, read_searches
 from harness.core.toml import read_typed
 from harness.core.types import AGGREGATIONS, ScorePath
 from harness.registry import Registry
@@ -21,7 +22,6 @@ from harness.results.protocols import Protocol
 from harness.results.published import PublishedNumber
 from harness.results.published import Table as PublishedTable
 from harness.results.reproduction import compose_method, seed_scores
-from harness.results.searches import Trial, read_searches
 from harness.results.verdict import CellState, Measured, Published, verdict
 
 # Points by which two programs may differ that compute the same number in float32.

@@ -1,8 +1,8 @@
 """Published numbers by row, and a reader's numbers next to them.
 
 A reader's numbers belong to published ones, or are looked for among all rows.
-`harness.results.standings` joins the published numbers with each other,
-`harness.results.diagnosis` a reader's numbers with them.
+`harness.conclusions.standings` joins the published numbers with each other,
+`harness.conclusions.diagnosis` a reader's numbers with them.
 """
 
 from __future__ import annotations

@@ -8,9 +8,9 @@ import pytest
 from processes import git
 
 from harness.cli.check import check_published
+from harness.conclusions.contradictions import PublicScores
+from harness.conclusions.stored_scores import read_scores
 from harness.core.errors import UsageError
-from harness.results.contradictions import PublicScores
-from harness.results.stored_scores import read_scores
 
 SEVEN = ("STS12", "STS13", "STS14", "STS15", "STS16", "STSBenchmark", "SICK-R")
 

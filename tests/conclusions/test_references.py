@@ -6,9 +6,7 @@ import pytest
 from committed import FOLDER
 from fakes import made_record, results_of
 
-from harness.registry import load_registry
-from harness.report.sentences import evidence_in_words
-from harness.results.conformance import (
+from harness.conclusions.conformance import (
     NO_SCORE,
     NO_TASK,
     Reference,
@@ -17,6 +15,8 @@ from harness.results.conformance import (
     confirmed_by,
     find_confirmations,
 )
+from harness.registry import load_registry
+from harness.report.sentences import evidence_in_words
 from harness.results.verdict import CellState
 
 REGISTRY = load_registry()

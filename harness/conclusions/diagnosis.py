@@ -7,7 +7,7 @@ them, and names those that it does not fit. The kinds of evidence, the strongest
    another model.
 2. They are near a row of the same encoder that differs in choices made by accident.
 3. The encoder is trained, and another seed gives such numbers.
-4. A cause outside of protocols is known from public threads (`harness.results.causes`).
+4. A cause outside of protocols is known from public threads (`harness.conclusions.causes`).
 5. Another choice of the protocol was measured here to move the scores by about the
    differences, on other encoders.
 
@@ -22,9 +22,9 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 from statistics import fmean
 
-from harness.results.causes import CERTAINTIES, Cause, Causes
-from harness.results.effects import NEGLIGIBLE, Effect
-from harness.results.numbers import (
+from harness.conclusions.causes import CERTAINTIES, Cause, Causes
+from harness.conclusions.effects import NEGLIGIBLE, Effect
+from harness.conclusions.numbers import (
     ACCIDENTAL_CHOICES,
     COLUMNS_OF_A_MODEL,
     ComparedRow,

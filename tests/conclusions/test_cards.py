@@ -5,10 +5,10 @@ import json
 import pytest
 import yaml
 
+from harness.conclusions.card_statements import MAX_NUMBERS, statements_of_file
+from harness.conclusions.cards import mark_other_models, numbers_of_model, parse_metric
 from harness.core.errors import AssetMissing, DataError
 from harness.registry import load_registry
-from harness.results.card_statements import MAX_NUMBERS, statements_of_file
-from harness.results.cards import mark_other_models, numbers_of_model, parse_metric
 from harness.results.verdict import readings_in_points
 
 REGISTRY = load_registry()
@@ -313,7 +313,7 @@ def test_numbers_of_another_model_of_the_card_are_not_this_models(tmp_path):
 
 
 def test_every_data_set_names_tasks_that_there_are():
-    from harness.results.cards import data_sets
+    from harness.conclusions.cards import data_sets
 
     tasks = {task for data_set in data_sets() for task in data_set.tasks.values()}
     assert tasks <= REGISTRY.tasks.keys()

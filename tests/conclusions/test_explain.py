@@ -6,8 +6,8 @@ import pytest
 from committed import FOLDER, TABLES
 from fakes import made_record, results_of
 
+from harness.conclusions.explain import explain
 from harness.report.explanation import render_explanation
-from harness.results.explain import explain
 from harness.results.published_tables import published_number
 
 REGISTRY = FOLDER.registry

@@ -3,9 +3,9 @@
 import pytest
 from committed import FOLDER
 
+from harness.conclusions.numbers import ACCIDENTAL_CHOICES
 from harness.core.errors import UsageError
 from harness.report.diagnosis import diagnosis_facts
-from harness.results.numbers import ACCIDENTAL_CHOICES
 
 UNSUPERVISED = "simcse.t5/simcse-bert-base-unsup"
 SUPERVISED = "simcse.t5/simcse-bert-base-sup"

@@ -1,6 +1,6 @@
 """The numbers of a model's card and result files, as scores of tasks here, and their verdicts.
 
-`harness.results.card_statements` reads the numbers with the names that the files give
+`harness.conclusions.card_statements` reads the numbers with the names that the files give
 them. Each statement is interpreted here as a `CardNumber`: a score of a task that the
 registry knows. `card_data_sets.toml` has the names that cards give to data sets. A
 number that nothing here can measure keeps the reason. `CardNumber.judged` and the search
@@ -16,6 +16,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from harness.conclusions.card_statements import (
+    FORMS_OF_NUMBERS,
+    Statement,
+    card_files,
+    card_files_of_model,
+    statements_of_file,
+)
 from harness.core.errors import AssetMissing, DataError, UsageError
 from harness.core.metrics.correlation import (
     CORRELATIONS,
@@ -26,13 +33,6 @@ from harness.core.metrics.correlation import (
 from harness.core.toml import read_rows
 from harness.core.types import score_at
 from harness.registry import Registry
-from harness.results.card_statements import (
-    FORMS_OF_NUMBERS,
-    Statement,
-    card_files,
-    card_files_of_model,
-    statements_of_file,
-)
 from harness.results.verdict import (
     CellState,
     Measured,

@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from harness.conclusions.mteb_files import scores_of_subsets
 from harness.core.errors import UsageError
-from harness.results.mteb_files import scores_of_subsets
 
 RESULT_FILES = ("results/*STS*.json", "results/*SICK-R*.json")
 SPLIT_NAMES = ("train", "dev", "validation", "test")

@@ -1,6 +1,6 @@
 """Public threads in which somebody could not reproduce a published number.
 
-They test the diagnoses of `harness.results.diagnosis`: for each thread, the known cause is
+They test the diagnoses of `harness.conclusions.diagnosis`: for each thread, the known cause is
 looked for among the suggestions.
 """
 
@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from harness.conclusions.diagnosis import Diagnosis
 from harness.core.toml import read_rows
-from harness.results.diagnosis import Diagnosis
 
 UNKNOWN_CAUSE = "unknown"  # the cause of a thread in which nobody found one
 

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from harness.conclusions.card_statements import FORMS_OF_NUMBERS, statements_of_file
+from harness.conclusions.cards import parse_metric
+from harness.conclusions.numbers import Figure, columns_and_numbers
 from harness.core.errors import DataError, UsageError
-from harness.results.card_statements import FORMS_OF_NUMBERS, statements_of_file
-from harness.results.cards import parse_metric
-from harness.results.numbers import Figure, columns_and_numbers
 from harness.results.published import PublishedNumber
 from harness.results.published_tables import plain_name
 from harness.results.verdict import readings_in_points

@@ -7,12 +7,12 @@ from operator import attrgetter
 import pytest
 from committed import FOLDER
 
+from harness.conclusions.numbers import published_rows
+from harness.conclusions.owners import owners_of, read_figures
+from harness.conclusions.standings import StandingKind, work_of
 from harness.core.errors import DataError, UsageError
 from harness.report.explanation import owners_in_words
 from harness.report.sentences import standing_in_words
-from harness.results.numbers import published_rows
-from harness.results.owners import owners_of, read_figures
-from harness.results.standings import StandingKind, work_of
 
 STANDINGS = FOLDER.standings
 NUMBERS = FOLDER.published_numbers

@@ -17,7 +17,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from harness.results.stored_scores import (
+from harness.conclusions.stored_scores import (
     ScoredSubset,
     StoredScore,
     newest_commit,

@@ -28,8 +28,9 @@ from harness.results.differences import (
     measured,
     with_test,
 )
-from harness.results.index import CellName, Results, TaskScore, encoder_of_method
+from harness.results.index import Results, TaskScore, encoder_of_method
 from harness.results.published import PUBLISHED_SCORES, Column, Row, Table, score_path
+from harness.results.records import CellName
 
 AVERAGE = "Avg."
 

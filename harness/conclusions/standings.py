@@ -22,7 +22,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from harness.results.numbers import COLUMNS_OF_A_MODEL, PublishedRow
+from harness.conclusions.numbers import COLUMNS_OF_A_MODEL, PublishedRow
 from harness.results.published import PublishedNumber
 from harness.results.verdict import TOLERANCES
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from harness.conclusions.numbers import ReportedNumber
 from harness.core.toml import read_typed
-from harness.results.numbers import ReportedNumber
 from harness.results.published import PublishedNumber
 
 CERTAINTIES = ("certain", "likely", "possible")

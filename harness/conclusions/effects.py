@@ -18,13 +18,13 @@ from operator import attrgetter
 from statistics import fmean
 from typing import NamedTuple
 
+from harness.conclusions.numbers import ACCIDENTAL_CHOICES
+from harness.conclusions.traps import Trap
 from harness.core.metrics.correlation import CORRELATION_SCORES, CORRELATIONS
 from harness.core.types import AGGREGATIONS, Task
 from harness.registry import Registry
 from harness.results.index import Results
-from harness.results.numbers import ACCIDENTAL_CHOICES
 from harness.results.protocols import Protocol
-from harness.results.traps import Trap
 
 # The choices that count as one, in the order in which they are shown: settings that a
 # person makes differently, then poolings, then post-processors. A post-processor and its

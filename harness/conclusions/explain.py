@@ -1,7 +1,7 @@
 """The explanation of a published number.
 
 It has what the number depends on, its reproduction by a method here, and how far other
-choices move the score. `harness.results.effects` computes these effects.
+choices move the score. `harness.conclusions.effects` computes these effects.
 """
 
 from __future__ import annotations
@@ -9,20 +9,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from harness.registry import Registry
-from harness.results.conformance import Confirmations, Reference, confirmed_by
-from harness.results.effects import (
+from harness.conclusions.conformance import Confirmations, Reference, confirmed_by
+from harness.conclusions.effects import (
     Effect,
     Scores,
     measured_effects,
     measured_scores,
     nearest_rows,
 )
+from harness.conclusions.traps import Trap
+from harness.registry import Registry
 from harness.results.index import Results
 from harness.results.protocols import Protocol
 from harness.results.published import PublishedNumber
 from harness.results.reproduction import Reproduction, reproduce
-from harness.results.traps import Trap
 
 
 @dataclass(frozen=True, kw_only=True)

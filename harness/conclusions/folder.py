@@ -1,0 +1,213 @@
+"""A results folder, and what its numbers say together: a results folder as pages show it.
+
+What people wrote about numbers (claims, causes, threads, traps, references) is read from
+the folder that holds the published tables, each file once, when it is first used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+
+from harness.conclusions import conformance
+from harness.conclusions.causes import Causes, read_causes
+from harness.conclusions.claims import ClaimResult, Claims, claim_result, read_claims
+from harness.conclusions.diagnosis import Diagnosis, diagnose, with_effects
+from harness.conclusions.effects import (
+    ACCIDENTS,
+    Effect,
+    measured_effects,
+    measured_scores,
+)
+from harness.conclusions.encoder_sizes import EncoderSize, sizes_of_encoders
+from harness.conclusions.explain import Explanation, explain, protocol_of_task
+from harness.conclusions.numbers import (
+    PublishedRow,
+    ReportedNumber,
+    published_numbers,
+    published_rows,
+    reported_numbers,
+)
+from harness.conclusions.searches import Search, read_searches
+from harness.conclusions.standings import Standings, standings_of
+from harness.conclusions.threads import Thread, read_threads
+from harness.conclusions.traps import Trap
+from harness.core.toml import read_rows
+from harness.results.differences import Floors, read_floors
+from harness.results.folder import ResultsFolder
+from harness.results.layout import QUESTIONS
+from harness.results.published import PublishedNumber
+
+# The reader's numbers for which the effects of other choices are looked at, which takes
+# longer than all else.
+NUMBERS_WITH_EFFECTS = 2
+
+
+class Conclusions(ResultsFolder):
+    """A results folder with what is concluded from its numbers, when it is first asked for.
+
+    The arguments are those of `ResultsFolder`.
+    """
+
+    def reopen(self, path: Path) -> Conclusions:
+        """A folder whose files are read anew, with the published tables of this one."""
+        return Conclusions(path, self.registry, self.papers)
+
+    @property
+    def questions(self) -> Path:
+        """The folder of what people wrote about numbers."""
+        return self.papers.parent / QUESTIONS
+
+    # What people wrote: claims, references, causes
+
+    @cached_property
+    def claims(self) -> Claims | None:
+        """The claims of the papers; None where none are written."""
+        path = self.questions / "claims.toml"
+        return read_claims(path, self.tables) if path.exists() else None
+
+    @cached_property
+    def references(self) -> tuple[conformance.Reference, ...]:
+        """The scores that other programs gave, by file name."""
+        return conformance.read_references(self.papers.parent)
+
+    @cached_property
+    def trials(self) -> conformance.Trials:
+        """The trainings that were measured here for references, by command."""
+        return conformance.read_trials(self.papers.parent)
+
+    @cached_property
+    def causes(self) -> Causes:
+        """The curated causes of different numbers."""
+        return read_causes(self.questions / "causes.toml")
+
+    @cached_property
+    def threads(self) -> Sequence[Thread]:
+        """Public threads of people who could not reproduce a number."""
+        return read_threads(self.questions / "threads.toml")
+
+    @cached_property
+    def searches(self) -> tuple[Search, ...]:
+        """The searches for hyper-parameters, by file name."""
+        return read_searches(self.questions / "searches")
+
+    @cached_property
+    def traps(self) -> Sequence[Trap]:
+        """What papers have confused."""
+        path = self.questions / "traps.toml"
+        return read_rows(Trap, path, "trap") if path.exists() else ()
+
+    # Published numbers among each other
+
+    @cached_property
+    def published_numbers(self) -> Mapping[str, PublishedNumber]:
+        """Every published score, by id."""
+        return published_numbers(self.tables)
+
+    @cached_property
+    def published_rows(self) -> Sequence[PublishedRow]:
+        """The published scores by row, metric and split."""
+        return published_rows(self.published_numbers.values())
+
+    @cached_property
+    def standings(self) -> Standings:
+        """What published numbers say of each other, by id."""
+        return standings_of(self.published_numbers.values(), self.published_rows)
+
+    # Claims and references against the records
+
+    @cached_property
+    def floors(self) -> Floors:
+        """The scores of flows with another floor of narrow coordinates."""
+        return read_floors(self.path)
+
+    @cached_property
+    def claim_results(self) -> tuple[ClaimResult, ...]:
+        """Every claim, tested; none where none are written."""
+        if self.claims is None:
+            return ()
+        return tuple(
+            claim_result(
+                claim, self.records, self.registry, self.differences, self.floors
+            )
+            for claim in self.claims.resolved
+        )
+
+    @cached_property
+    def encoder_sizes(self) -> Mapping[str, EncoderSize]:
+        """The size of every measured encoder against the papers' encoders."""
+        return sizes_of_encoders(self.records, self.registry)
+
+    @cached_property
+    def compared_references(
+        self,
+    ) -> Sequence[tuple[conformance.Reference, Sequence[conformance.ReferenceScore]]]:
+        """The scores of each reference with ours."""
+        return tuple(
+            (
+                reference,
+                conformance.compare_reference(
+                    reference, self.records, self.trials, self.registry
+                ),
+            )
+            for reference in self.references
+        )
+
+    @cached_property
+    def confirmations(self) -> conformance.Confirmations:
+        """The procedures that references confirm."""
+        scores = [score for _, scores in self.compared_references for score in scores]
+        return conformance.find_confirmations(scores, self.records, self.registry)
+
+    # Why a number is what it is
+
+    def explain(self, name: str) -> Explanation:
+        """A published number, and the effects of other choices on its score.
+
+        Args:
+            name: `TABLE/ROW/COLUMN`.
+
+        Raises:
+            UsageError: There is no such number.
+        """
+        return explain(
+            self.published_number(name),
+            self.records,
+            self.registry,
+            self.confirmations,
+            self.traps,
+        )
+
+    def diagnose(self, place: str, mine: str) -> Diagnosis:
+        """Why a reader's numbers differ from the numbers of a published row.
+
+        The effects that were measured here are looked at only if nothing surer explains
+        the difference, and for the two largest differences alone, since they take long
+        to compute.
+
+        Args:
+            place: `TABLE/ROW/COLUMN`, or `TABLE/ROW` for numbers of several columns.
+            mine: `47.29`, or `sts12=45.09,sts13=64.30`.
+
+        Raises:
+            UsageError: There is no such row or column, or `mine` has no such numbers.
+        """
+        numbers, unknown_columns = reported_numbers(place, mine, self.tables)
+        diagnosis = diagnose(numbers, self.published_rows, self.causes, unknown_columns)
+        if diagnosis.is_sure:
+            return diagnosis
+        largest_first = sorted(numbers, key=lambda number: -abs(number.gap))
+        effects = [
+            (number, self._effects_of_accidents(number))
+            for number in largest_first[:NUMBERS_WITH_EFFECTS]
+        ]
+        return with_effects(diagnosis, effects)
+
+    def _effects_of_accidents(self, number: ReportedNumber) -> Sequence[Effect]:
+        """The effects of accidental choices on the protocol of a reader's number."""
+        protocol = protocol_of_task(number.published)
+        if protocol is None:
+            return ()
+        scores = measured_scores(self.records, self.registry, protocol)
+        return measured_effects(protocol, scores, self.registry, choices=ACCIDENTS)
