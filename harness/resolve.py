@@ -27,6 +27,7 @@ from harness.encoders.modules import default_pooling
 from harness.encoders.native import bypass_note
 from harness.encoders.recurrent import ElmoConfig, is_elmo_folder
 from harness.encoders.subword_vectors import SubwordConfig, is_subword_folder
+from harness.encoders.tensorflow_bert import is_tensorflow_folder
 from harness.encoders.transformer import TransformerConfig
 from harness.encoders.word_vectors import StaticConfig
 from harness.registry import NAME_FORMS, Registry, is_glob, load_registry, nearest
@@ -282,11 +283,14 @@ def config_for(name: str, source: str, path: Path | None) -> EncoderConfig:
         )
     if is_elmo_folder(path):
         return ElmoConfig(name=name, trained_on=UNSTATED)
-    if not any((path / file).exists() for file in ("config.json", MODULES_FILE)):
+    is_of_transformers = any(
+        (path / file).exists() for file in ("config.json", MODULES_FILE)
+    )
+    if not is_of_transformers and not is_tensorflow_folder(path):
         require_nothing_unapplied(path)  # raises for the folder of an adapter
         raise UsageError(
-            f"--encoder {name}={source}: wanted config.json or {MODULES_FILE} in the folder, found "
-            "neither; name a model folder"
+            f"--encoder {name}={source}: wanted config.json or {MODULES_FILE} in the folder, or a "
+            "BERT in TensorFlow's files, found neither; name a model folder"
         )
     config = TransformerConfig(name=name, repo=path.name, trained_on=UNSTATED)
     return _of_folder(config, path)

@@ -29,6 +29,7 @@ from harness.core.pairs import Pairs
 from harness.core.terminal import progress_on
 from harness.data.places import Places
 from harness.encoders.modules import transformer_folder
+from harness.encoders.tensorflow_bert import readable_folder
 from harness.encoders.trained import FamilyConfig
 from harness.registry import load_registry, look_up
 from harness.resolve import Resolver
@@ -71,6 +72,7 @@ def open_training(
     if not folder.is_dir():
         encoder = look_up("encoder", recipe.start, registry.encoders)
         folder = places.encoder(encoder)
+    folder = readable_folder(folder, places.cache)
     dev_task = None
     if recipe.dev != "none":
         dev_task = look_up("task", recipe.dev, registry.tasks)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -66,6 +67,28 @@ def replacing(path: Path) -> Iterator[Path]:
         raise
     finally:
         scratch.unlink(missing_ok=True)
+
+
+@contextmanager
+def folder_made_whole(folder: Path) -> Iterator[Path]:
+    """The path of an empty scratch folder that the block fills, and that then is the folder.
+
+    Its files are synced to disk first. If the block raises, nothing is left of it. If
+    another process has made the folder meanwhile, that one stays.
+    """
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    scratch = folder.with_name(f"{SCRATCH}{token_hex(8)}.tmp")
+    scratch.mkdir()
+    try:
+        yield scratch
+        for path in scratch.rglob("*"):
+            if path.is_file():
+                with path.open("r+b") as file:
+                    os.fsync(file.fileno())
+        if not folder.exists():
+            scratch.rename(folder)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
 
 
 def write_atomically(path: Path, data: bytes) -> None:

@@ -33,6 +33,7 @@ from harness.data.tasks.loader import CellTexts, distinct_sentences
 from harness.encoders.config import are_of_one_text
 from harness.encoders.encodings import USUAL_STATISTICS, EncoderCache
 from harness.encoders.kernels.choose import multiplications
+from harness.encoders.tensorflow_bert import readable_files
 from harness.transforms.affine import Moments
 from harness.transforms.pooling import statistics_of
 
@@ -164,7 +165,7 @@ class CachedEncoder:
         `identity` is given if the run has read the files already. Then it is not computed
         again here, and files with another identity are refused when they are loaded.
         """
-        path = places.encoder(config)
+        path = readable_files(config, places)
         if identity is None:
             identity = places.identify(config, path)
         cache = EncoderCache.open(places.cache, identity.key)

@@ -26,6 +26,7 @@ from harness.core.types import Method, Progress, Record, Task
 from harness.data.places import Places
 from harness.data.tasks.loader import OWN_TEXTS, TaskLoader
 from harness.encoders.config import Function, FunctionConfig
+from harness.encoders.tensorflow_bert import readable_files
 from harness.evaluation.embeddings import (
     PROBE_TEXT,
     SHARD,
@@ -242,7 +243,7 @@ def encoder(
         embedder = Embedder(method, cached.loaded, fitted.transforms, fitted.fitted_on)
     else:
         config = method.encoder.member(seed)
-        loaded = config.load(places.encoder(config), places.cache)
+        loaded = config.load(readable_files(config, places), places.cache)
         embedder = fit_method(method, loaded, texts, seed)
     return replace(embedder, min_coverage=min_coverage)
 

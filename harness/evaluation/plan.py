@@ -18,6 +18,7 @@ from harness.core.terminal import counted, duration, text_table, wrapped
 from harness.data.places import asset_named
 from harness.data.tasks.loader import CellTexts, TaskLoader
 from harness.encoders.encodings import EncoderCache
+from harness.encoders.tensorflow_bert import read_before
 from harness.evaluation.cell import identity_of
 from harness.evaluation.embeddings import missing_sentences
 from harness.evaluation.fits import needs_pass
@@ -112,9 +113,11 @@ def _add_cells_of_encoder(
             if corpus is not None and places.has_data(asset.name):
                 asset = asset_named(corpus.asset)
             plan.add_missing(asset.name, 1, error, asset.download_size)
-    source, key = config.source, "untrained"
+    source, key = config.source, "none"  # of what is not trained or converted yet
     try:
-        key = places.identify(config, places.encoder(config)).key
+        path = read_before(places.encoder(config), places.cache)
+        if path is not None:
+            key = places.identify(config, path).key
     except HarnessError as error:
         is_missing = isinstance(error, AssetMissing)
         if is_missing and isinstance(source, Trained) and source.on_the_spot:

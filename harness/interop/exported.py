@@ -43,6 +43,7 @@ from harness.encoders.modules import (
     transformer_folder,
 )
 from harness.encoders.native import NativeConfig
+from harness.encoders.tensorflow_bert import readable_files
 from harness.encoders.transformer import TransformerConfig, TransformerEncoder
 from harness.encoders.weights import read_tensors
 from harness.evaluation.fits import FittedTransforms
@@ -84,7 +85,7 @@ def write_model(
             f"{folder}: wanted a new or an empty folder, found a file or files in it; name another"
         )
     config, method = planned.encoder, planned.method
-    path = places.encoder(config)
+    path = readable_files(config, places)
     with opening(config.name, path):
         match config:
             case NativeConfig():

@@ -25,6 +25,7 @@ from harness.core.files import file_name
 from harness.core.metrics import cosine, tie_rounded, unit_rows
 from harness.core.types import Method
 from harness.data.places import Places
+from harness.encoders.tensorflow_bert import readable_files
 from harness.evaluation.evaluate import Embedder, as_texts, resolved
 from harness.evaluation.evaluate import encoder as open_encoder
 from harness.evaluation.select import MIN_COVERAGE
@@ -127,7 +128,7 @@ def as_mteb(
         places = Places.from_environment(os.environ)
     method, places = resolved(method, places)
     config = method.encoder.member(seed)
-    identity = places.identify(config, places.encoder(config))
+    identity = places.identify(config, readable_files(config, places))
     embedder = open_encoder(
         method, texts=texts, seed=seed, places=places, min_coverage=min_coverage
     )

@@ -29,6 +29,7 @@ from harness.core.provenance import code_digest, with_code
 from harness.core.tensors import TensorFile, write_tensors
 from harness.core.types import MethodId
 from harness.data.places import Places
+from harness.encoders.tensorflow_bert import readable_files
 from harness.results.index import encoder_of_method
 from harness.results.layout import GOLDEN, RECORDS
 from harness.transforms.pooling import NATIVE
@@ -95,7 +96,7 @@ def encode_golden_sentences(
     Raises:
         AssetMissing: The files of the encoder are not here.
     """
-    encoder = config.load(places.encoder(config), places.cache)
+    encoder = config.load(readable_files(config, places), places.cache)
     encoding = encoder.encode(golden_sentences())
     vectors = encoding.native
     if vectors is None:
