@@ -15,7 +15,7 @@ no public page names is recorded on first use.
 from harness.core.types import grid
 from harness.encoders.transformer import TransformerConfig
 from harness.transforms.pooling import CLS, POOLER
-from .bert import DOWNLOAD_SIZES
+from .bert import ARCHITECTURES, DOWNLOAD_SIZES
 from .simcse import TRAINED_ON
 
 WIKIPEDIA = TRAINED_ON["unsup"]
@@ -39,6 +39,7 @@ def checkpoint(
         name,
         repo=repo,
         download_size=DOWNLOAD_SIZES[shape],
+        architecture=ARCHITECTURES[shape],
         trained_on=trained_on,
         cite=cite,
         licence=UNSTATED,
@@ -88,6 +89,9 @@ DIFFCSE = tuple(
         repo=f"voidism/{repository}",
         revision=revision,
         download_size=download_size,
+        architecture=ARCHITECTURES[
+            name.removeprefix("diffcse-").removesuffix("-trans")
+        ],
         trained_on=trained_on,
         cite="chuang2022diffcse",
         licence="Apache-2.0",

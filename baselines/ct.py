@@ -12,7 +12,7 @@ names another author, whose template it came from.
 from harness.core.types import grid
 from harness.encoders.transformer import TransformerConfig
 from harness.transforms.pooling import MEAN
-from .bert import DOWNLOAD_SIZES
+from .bert import ARCHITECTURES, DOWNLOAD_SIZES
 
 CITE = "carlsson2021ct"
 
@@ -30,6 +30,7 @@ def ct_checkpoint(
         repo=f"Contrastive-Tension/{repository}",
         revision=revision,
         download_size=DOWNLOAD_SIZES[shape],
+        architecture=ARCHITECTURES[shape],
         trained_on=trained_on,
         cite=CITE,
         licence="none stated for the weights",

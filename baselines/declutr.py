@@ -7,7 +7,7 @@ SimCSE, whose Table 5 scores the checkpoint again, does not state a pooling.
 from harness.core.types import Method
 from harness.encoders.transformer import TransformerConfig
 from harness.transforms.pooling import MEAN
-from .bert import DOWNLOAD_SIZES
+from .bert import ARCHITECTURES, DOWNLOAD_SIZES
 
 CITE = "giorgi2021declutr"
 DECLUTR = TransformerConfig(
@@ -15,6 +15,7 @@ DECLUTR = TransformerConfig(
     repo="johngiorgi/declutr-base",
     revision="2d2698d26e937f401f44b2f1b93760555d53df95",
     download_size=DOWNLOAD_SIZES["roberta-base"],
+    architecture=ARCHITECTURES["roberta-base"],
     trained_on="OpenWebText, unlabelled",
     cite=CITE,
     licence="Apache-2.0",

@@ -8,6 +8,7 @@ confirm is in `results/tables/replication-in-miniature.md`.
 """
 
 from harness.core.types import Method, grid
+from harness.encoders.fingerprints import Architecture, Pin
 from harness.encoders.transformer import TransformerConfig
 from harness.encoders.word_tokenizer import Tokeniser
 from harness.encoders.word_vectors import StaticConfig
@@ -18,6 +19,14 @@ from .natsv import NULLED, Natsv
 from .sn import SN
 from .whitening import Whitening
 
+# What `bert-mini` and the encoders that are trained from it have in common.
+MINIATURE = Architecture("bert", 4, 256, 4, 8_192)
+MINIATURE_SETTINGS = (
+    "bert, hidden_size=256, intermediate_size=1024, max_position_embeddings=128, "
+    "num_attention_heads=4, num_hidden_layers=4, vocab_size=8192"
+)
+MINIATURE_TOKENS = "111487e15c87fbe508108f92c09a4389c8e6cfad7c226f39fb7190f479d93a22"
+
 WIKIPEDIA = "1,000,000 sentences of English Wikipedia"
 
 BERT_MINI = TransformerConfig(
@@ -25,6 +34,12 @@ BERT_MINI = TransformerConfig(
     repo="",
     package="harness/data/embedded/bert-mini",
     weights_sha256="b9d1aa5565dc10cec64b453a2f14bf5dd67f0d1e57acc606bf98e9f2eba007d2",
+    architecture=MINIATURE,
+    pin=Pin(
+        tensors="966267346a32da3e9d6bfd3503decd03844606a6e507f7aa0e276565014c65c0",
+        settings=MINIATURE_SETTINGS,
+        tokens=MINIATURE_TOKENS,
+    ),
     trained_on=WIKIPEDIA,
     cite="devlin2019bert",
     licence="Apache-2.0",

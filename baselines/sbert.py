@@ -8,9 +8,10 @@ one, as here.
 """
 
 from harness.core.types import grid
+from harness.encoders.fingerprints import Architecture
 from harness.encoders.transformer import TransformerConfig
 from harness.transforms.pooling import CLS, MEAN
-from .bert import DOWNLOAD_SIZES
+from .bert import ARCHITECTURES, DOWNLOAD_SIZES
 
 CITE = "reimers2019sbert"
 DECAY = "0.4.0: the learning rate decays from the end of the warm-up"  # `FamilyConfig.version`
@@ -27,11 +28,13 @@ REVISIONS = {
 
 def nli_checkpoint(name: str, repository: str) -> TransformerConfig:
     """One checkpoint of the sentence-transformers organisation."""
+    shape = repository.removesuffix("-nli-mean-tokens")
     return TransformerConfig(
         name,
         repo=f"sentence-transformers/{repository}",
         revision=REVISIONS.get(repository),
-        download_size=DOWNLOAD_SIZES[repository.removesuffix("-nli-mean-tokens")],
+        download_size=DOWNLOAD_SIZES[shape],
+        architecture=ARCHITECTURES[shape],
         trained_on="SNLI and MNLI, labelled",
         cite=CITE,
         licence="Apache-2.0",
@@ -46,12 +49,13 @@ def general(
     cite: str,
     licence: str = "Apache-2.0",
 ) -> TransformerConfig:
-    """A later general-purpose encoder at the revision that MTEB's results name."""
+    """A later encoder of 12 narrow layers, at the revision that MTEB's results name."""
     return TransformerConfig(
         name,
         repo=repo,
         revision=revision,
         download_size=download_size,
+        architecture=Architecture("bert", 12, 384, 12, 30_522),
         trained_on="about a billion pairs from the web, labelled ones among them",
         cite=cite,
         licence=licence,

@@ -11,7 +11,7 @@ exist as `.bin` only.
 from harness.core.types import grid
 from harness.encoders.transformer import TransformerConfig
 from harness.transforms.pooling import CLS, POOLER
-from .bert import DOWNLOAD_SIZES
+from .bert import ARCHITECTURES, DOWNLOAD_SIZES
 
 CITE = "gao2021simcse"
 # Commits that public pages of the hub name in full; the others are recorded on first
@@ -37,6 +37,7 @@ def released(kind: str, model: str, backbone: str) -> TransformerConfig:
         repo=f"princeton-nlp/{repository}",
         revision=REVISIONS.get(repository),
         download_size=DOWNLOAD_SIZES[model],
+        architecture=ARCHITECTURES[model],
         trained_on=TRAINED_ON[kind],
         cite=CITE,
         licence="none stated for the weights; MIT is the code's",

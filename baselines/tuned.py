@@ -14,11 +14,18 @@ score.
 """
 
 from harness.core.types import grid
+from harness.encoders.fingerprints import Pin
 from harness.encoders.trained import FamilyConfig
 from harness.encoders.transformer import TransformerConfig
 from harness.transforms.pooling import CLS, FIRST_LAST, MEAN
 from .flow import FLOWS
-from .miniature import BERT_MINI, MATRIX
+from .miniature import (
+    BERT_MINI,
+    MATRIX,
+    MINIATURE,
+    MINIATURE_SETTINGS,
+    MINIATURE_TOKENS,
+)
 from .sbert import DECAY
 from .whitening import Whitening
 
@@ -68,6 +75,12 @@ SIMCSE_SUP_MINI = TransformerConfig(
     repo="",
     package="harness/data/embedded/simcse-sup-mini",
     weights_sha256="b38fddaa78945baf8f39a1b00c451f36fc254edd5f9be3c35a7aee3f07a11cea",
+    architecture=MINIATURE,
+    pin=Pin(
+        tensors="eb2baf87ff1aaf01d9befcf278bb51b2edffe78bf91914b2127c8a7238da7b7b",
+        settings=MINIATURE_SETTINGS,
+        tokens=MINIATURE_TOKENS,
+    ),
     trained_on=TRIPLETS,
     cite=SIMCSE,
     licence=LICENCE,

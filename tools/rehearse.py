@@ -79,8 +79,8 @@ class Scratch:
         folder: The folder.
         jobs: The number of processes.
         encoders: The folders of the stand-ins, by the names that they run under.
-        aliases: The names that stand-ins of pinned weights run under, since no stand-in
-            has the digest that the encoder's own name demands.
+        aliases: The names that stand-ins run under where the encoder's own name demands a
+            digest or an architecture, which no stand-in has.
     """
 
     folder: Path
@@ -166,7 +166,7 @@ def make_scratch(
         config = registry.encoders[name]
         if isinstance(config.source, VectorFile) or packaged(config):
             continue
-        if getattr(config, "weights_sha256", None):
+        if getattr(config, "architecture", None):
             aliases[name] = f"stand-in-{name}"
         encoders[aliases.get(name, name)] = make_encoder(config, folder / "encoders")
     return Scratch(folder, jobs, encoders, aliases)

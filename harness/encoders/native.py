@@ -10,7 +10,7 @@ torch.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from pathlib import Path
@@ -31,6 +31,7 @@ from harness.core.interfaces import (
 )
 from harness.encoders.checkpoint import MODULES_FILE, folder_digests, library_errors
 from harness.encoders.config import FunctionEncoder
+from harness.encoders.fingerprints import Fingerprint
 from harness.encoders.kernels.choose import PLAIN
 from harness.encoders.modules import (
     POOLING,
@@ -132,6 +133,14 @@ class NativeConfig:
             }
         )
         return replace(identity, key=key)
+
+    def fingerprint(
+        self, path: Path, digests: Mapping[str, str], cache: Path
+    ) -> Fingerprint:
+        """What the checkpoint of the modules is; empty for a table."""
+        if self.modules(path).kinds[0] != TRANSFORMER:
+            return {}
+        return self._transformer().fingerprint(path, digests, cache)
 
     def load(self, path: Path, cache: Path) -> Encoder:
         """The encoder, ready. Raises DataError for modules that are not understood."""

@@ -20,8 +20,21 @@ from harness.core.digests import NOT_IN_IDENTITY, digest_of
 from harness.core.errors import DataError, ScoreError, UsageError
 from harness.core.hardware import FLOAT32, Hardware, precision_of
 from harness.core.interfaces import Encoding, Identity
-from harness.encoders.checkpoint import folder_digests, maximum_length
+from harness.encoders.checkpoint import (
+    folder_digests,
+    maximum_length,
+    require_weights,
+    weights_files,
+)
 from harness.encoders.config import GOLDEN_SENTENCE, BaseConfig
+from harness.encoders.fingerprints import (
+    Architecture,
+    Fingerprint,
+    Pin,
+    fingerprint_of,
+    require_architecture,
+    tensors_of_folder,
+)
 from harness.encoders.kernels.choose import (
     PLAIN,
     Choice,
@@ -78,6 +91,9 @@ class TransformerConfig(BaseConfig):
             folder names.
         hardware: The device, precision and size of batches; `on` sets them, and the
             name.
+        architecture: The kind and size of the model; a folder of another is refused.
+        pin: What is known of its weights, settings and tokenizer; a folder with others
+            is measured, and never compared with a published number.
         trained_on: The texts that its weights have seen.
         cite: The BibTeX key of its paper.
         licence: The licence of its weights.
@@ -103,6 +119,10 @@ class TransformerConfig(BaseConfig):
         default=None, repr=False, metadata=NOT_IN_IDENTITY
     )
     hardware: Hardware = field(default=Hardware(), repr=False, metadata=NOT_IN_IDENTITY)
+    architecture: Architecture | None = field(
+        default=None, repr=False, metadata=NOT_IN_IDENTITY
+    )
+    pin: Pin = field(default=Pin(), repr=False, metadata=NOT_IN_IDENTITY)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -118,11 +138,19 @@ class TransformerConfig(BaseConfig):
         """The key and digests of a checkpoint folder, without torch.
 
         Raises:
-            DataError: The files are not those that are pinned, or are damaged.
+            DataError: The files are of another architecture or not those that are pinned,
+                or are damaged.
             UsageError: The maximum length is longer than the model takes.
         """
         folder = transformer_folder(path)
-        files, parts = folder_digests(self.name, path, folder, self.weights_sha256)
+        require_architecture(self.name, folder, self.architecture)
+        files, parts = folder_digests(self.name, path, folder, None)
+        if self.weights_sha256 not in (None, parts["weights"]):
+            # The pinned tensors may be in a file of another form.
+            tensors = tensors_of_folder(folder, parts["weights"])
+            if not self.pin.knows_weights(parts["weights"], tensors):
+                [file, *_] = weights_files(folder)
+                require_weights(self.name, file, self.weights_sha256, parts["weights"])
         length = maximum_length(self.name, folder, self.max_length)
         facts = {"version": ENCODING_VERSION, "max_length": length, "files": files}
         if self.tokenizer != "file":
@@ -136,6 +164,21 @@ class TransformerConfig(BaseConfig):
             digests=parts,
             max_length=length,
             parameters=parameter_count(folder),
+        )
+
+    def fingerprint(
+        self, path: Path, digests: Mapping[str, str], cache: Path
+    ) -> Fingerprint:
+        """What the checkpoint in a folder is, whatever form its files have.
+
+        Args:
+            path: The folder.
+            digests: The digests of its parts, as `identify` gives them.
+            cache: The cache folder, which keeps what was computed.
+        """
+        folder = transformer_folder(path)
+        return fingerprint_of(
+            folder, digests, cache, rebuilt=self.tokenizer == "rebuilt"
         )
 
     def load(self, path: Path, cache: Path) -> TransformerEncoder:

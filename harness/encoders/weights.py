@@ -33,6 +33,17 @@ UNREADABLE_PICKLE = (
 # The part of torch's message that names the function which a pickle calls.
 PICKLED_CALL = re.compile(r"GLOBAL ([A-Za-z_][\w.]*) ", re.ASCII)
 
+# Tensors that an encoder leaves unused: heads of pre-training and of tasks, and buffers
+# that every model makes anew. Any other is a part of the encoder that its configuration
+# has no place for.
+UNUSED_TENSORS = re.compile(
+    r"(^|\.)(position_ids|token_type_ids|masked_bias|inv_freq|attn\.bias)$"
+    r"|^(cls|classifier|score|mlp|qa_outputs|qa_classifier|lm_head|lm_loss|mlm|pooler|predictions)\b"
+    r"|^(discriminator_predictions|generator_predictions|generator_lm_head|pred_layer|sop_classifier)\b"
+    r"|^(discriminator|generator|electra_head)\b"
+    r"|^(lm_predictions|mask_predictions|vocab_(transform|layer_norm|projector)|final_logits_bias)\b"
+)
+
 
 def read_tensors(folder: Path, cache: Path | None = None) -> dict[str, Any]:
     """Every tensor of the checkpoint in a folder, as a torch tensor by its name.
@@ -45,17 +56,14 @@ def read_tensors(folder: Path, cache: Path | None = None) -> dict[str, Any]:
     Raises:
         DataError: The files are damaged, or hold other things than tensors.
     """
-    from safetensors.torch import load_file, save_file
+    from safetensors.torch import load_file
 
     files = weights_files(folder)
     if files[0].name == PICKLED:
         pickled = files[0]
         if cache is None:
             return unpickled(pickled)
-        converted = converted_once(
-            cache, pickled, lambda path: save_file(unpickled(pickled), path)
-        )
-        return load_file(converted)
+        return load_file(_converted(cache, pickled))
     tensors: dict[str, Any] = {}
     for file in files:
         if file.name == INDEX:
@@ -76,6 +84,15 @@ def converted_once(cache: Path, file: Path, write: Callable[[Path], None]) -> Pa
         with replacing(converted) as scratch:
             write(scratch)
     return converted
+
+
+def _converted(cache: Path, pickled: Path) -> Path:
+    """The safetensors form of a pickled checkpoint, in the cache folder."""
+    from safetensors.torch import save_file
+
+    return converted_once(
+        cache, pickled, lambda path: save_file(unpickled(pickled), path)
+    )
 
 
 def unpickled(path: Path) -> dict[str, Any]:
@@ -105,6 +122,14 @@ def unpickled(path: Path) -> dict[str, Any]:
             )
         tensors[str(name)] = value.clone().contiguous()
     return tensors
+
+
+def safetensors_of(folder: Path, cache: Path) -> tuple[Path, ...]:
+    """The safetensors files of the weights in a folder; of a pickle, its form in the cache."""
+    files = weights_files(folder)
+    if files[0].name == PICKLED:
+        return (_converted(cache, files[0]),)
+    return tuple(file for file in files if file.name != INDEX)
 
 
 def parameter_count(folder: Path) -> int | None:

@@ -223,6 +223,7 @@ def record_of(
         "coverage": None if cost.coverage is None else round(cost.coverage, 4),
         "plugins": plugins or None,
         "revision": revision_of(encoder.path),
+        "fingerprint": encoder.fingerprint or None,
         "max_length": encoder.identity.max_length,
         "parameters": encoder.identity.parameters,
         "encoding": list(cost.encoder_facts) or None,

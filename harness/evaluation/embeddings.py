@@ -32,6 +32,7 @@ from harness.data.places import Places
 from harness.data.tasks.loader import CellTexts, distinct_sentences
 from harness.encoders.config import are_of_one_text
 from harness.encoders.encodings import USUAL_STATISTICS, EncoderCache
+from harness.encoders.fingerprints import Fingerprint
 from harness.encoders.kernels.choose import multiplications
 from harness.encoders.tensorflow_bert import readable_files
 from harness.transforms.affine import Moments
@@ -182,6 +183,15 @@ class CachedEncoder:
                 f"{self.identity.key[:12]}, found {key[:12]}; run again"
             )
         return encoder
+
+    @cached_property
+    def fingerprint(self) -> Fingerprint:
+        """What its checkpoint is, whatever form the files have; empty if it is none."""
+        read = getattr(self.config, "fingerprint", None)
+        if read is None:
+            return {}
+        fingerprint: Fingerprint = read(self.path, self.identity.digests, self.folder)
+        return fingerprint
 
     @cached_property
     def probe(self) -> Encoding:

@@ -10,7 +10,6 @@ one vector a token.
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -34,7 +33,7 @@ from harness.encoders.kernels.tokenizing import (
     CuttingTokenizer,
     open_tokenizer,
 )
-from harness.encoders.weights import read_tensors
+from harness.encoders.weights import UNUSED_TENSORS, read_tensors
 
 # Architectures whose batches hold sentences of one length, without padding: their
 # convolutions, Fourier transforms, hashes and neighbours' embeddings reach over the end
@@ -54,17 +53,6 @@ REFUSED_ARCHITECTURES: Mapping[str, str] = {
     "perceiver": "its states are of latent places and not of tokens; take another encoder",
     "reformer": "its attention is drawn at random for each pass; take another encoder",
 }
-
-# Tensors that an encoder leaves unused: heads of pre-training and of tasks, and buffers
-# that every model makes anew. Any other is a part of the encoder that its configuration
-# has no place for.
-UNUSED_TENSORS = re.compile(
-    r"(^|\.)(position_ids|token_type_ids|masked_bias|inv_freq|attn\.bias)$"
-    r"|^(cls|classifier|score|mlp|qa_outputs|qa_classifier|lm_head|lm_loss|mlm|pooler|predictions)\b"
-    r"|^(discriminator_predictions|generator_predictions|generator_lm_head|pred_layer|sop_classifier)\b"
-    r"|^(discriminator|generator|electra_head)\b"
-    r"|^(lm_predictions|mask_predictions|vocab_(transform|layer_norm|projector)|final_logits_bias)\b"
-)
 
 # Shares of the largest coordinate. Sums in another order differ by 1e-6 in deep models;
 # padding that a model sees moves a vector by 1e-4 and more.
