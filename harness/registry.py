@@ -43,7 +43,7 @@ BASELINES_PACKAGE = "harness.baselines" if IS_WHEEL else "baselines"
 NAME_FORMS = {
     "encoder": re.compile(r"[a-z0-9-]+"),
     "pooling": re.compile(r"[a-z0-9-]+"),
-    "post-processor": re.compile(r"[a-z-]+"),
+    "post-processor": re.compile(r"[a-z0-9-]+"),
     "corpus": re.compile(r"[a-z0-9-]+"),
 }
 NAMES_OFFERED = 12  # known names in the message on an unknown one, at most
@@ -331,6 +331,12 @@ def collected(plugins: tuple[Plugin, ...] = ()) -> Registry:
     posts: list[tuple[str, Callable[..., PostProcessor]]] = []
     for module in method_modules:
         posts += getattr(module, "POSTS", {}).items()
+    for word, make in posts:
+        if not callable(make):
+            raise HarnessError(
+                f"POSTS, {word!r}: wanted a class, or a function of the argument behind the "
+                f"colon, found {make!r:.60}: it is called for each method"
+            )
     registry = Registry(
         encoders=_by_name("encoder", method_modules, "ENCODERS"),
         poolings=_by_name("pooling", plugin_modules, "POOLINGS", included_poolings),

@@ -207,7 +207,7 @@ def test_a_task_without_a_word_as_its_name_breaks_the_law(name):
     ("error", "words"),
     [
         (SystemExit(0), "found SystemExit(0)"),
-        (ValueError("one\ntwo"), "ValueError: one (--debug"),
+        (ValueError("one\ntwo"), ": ValueError: one"),
         (ScoreError("no direction"), ": no direction"),
     ],
 )

@@ -24,7 +24,7 @@ import typer
 
 from harness.cli.options import note
 from harness.cli.parsing import Command, Commands, flattened
-from harness.core.errors import HarnessError, Interrupted, error_line
+from harness.core.errors import HarnessError, Interrupted, UsageError, error_line
 from harness.core.provenance import plugin_of_error
 
 # Python collects garbage after 700 new objects. Commands read records that stay, in
@@ -39,6 +39,16 @@ SECTIONS = {
     "Check": {"check": "check", "verify": "verify", "report": "report"},
     "Exchange": {"fetch": "fetch", "export": "export", "new": "new"},
     "Train": {"train": "train"},
+}
+
+# What takes the place of commands that are gone, and of words that other tools have.
+SUCCESSORS = {
+    "plan": "run --dry-run",
+    "show": "table",
+    "compare": "table --test METHOD METHOD",
+    "search": "explain TASK --model MODEL",
+    "help": "--help",
+    "version": "--version",
 }
 
 STOPPED = (
@@ -61,7 +71,14 @@ class AllCommands(Commands):
         self.commands = names  # which the error of an unknown command offers
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002 - click's
-        """The command of a name; None if there is none."""
+        """The command of a name; None if there is none.
+
+        Raises UsageError for one that is gone, which names what takes its place.
+        """
+        if cmd_name in SUCCESSORS:
+            raise UsageError(
+                f"there is no {cmd_name}: use harness {SUCCESSORS[cmd_name]}"
+            )
         if cmd_name not in self._modules:
             return None
         module = import_module(f"harness.cli.{self._modules[cmd_name]}")

@@ -19,6 +19,7 @@ from harness.conclusions.contradictions import (
     CONTRADICTION_KINDS,
     PublicScores,
 )
+from harness.core.errors import AssetMissing
 from harness.core.files import write_atomically
 from harness.core.terminal import wrapped
 from harness.plugins import plugins_in_use
@@ -57,6 +58,13 @@ def check_command(
     if published is not None:
         check_published(published, Path("contradictions.md"))
         return
+    if not results.is_dir():
+        command = "harness run --gate"
+        command += "" if results == Path("runs") else f" -o {results}"
+        raise AssetMissing(
+            f"--results {results}: there is no such folder; measure first: {command}",
+            command,
+        )
     opt.note_packaged(baseline)
     patterns = opt.record_patterns(method, task, encoder)
     # Without the records that come with the harness.

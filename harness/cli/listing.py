@@ -1,7 +1,8 @@
 """`harness list`: what there is, as rows for a person or a program.
 
-A row is a dictionary from the names of columns to values, of which a person is shown the
-first that fit. Each kind of thing has a function that makes its rows.
+A row is a dictionary from the names of columns to values, of which a terminal shows the
+first that fit; a pipe gets all of them, between tabs. Each kind of thing has a function
+that makes its rows.
 """
 
 from __future__ import annotations
@@ -40,7 +41,6 @@ LISTED_KINDS = (
     "cells",
     "digests",
 )
-DEFAULT_WIDTH = 80  # columns of a list that goes into no terminal
 LEAST_WIDTH = 20  # of a column that is cut
 COLUMN_GAP = 2
 HEAD_PADDING = 2  # blanks that tabulate adds to the name of a column
@@ -69,14 +69,19 @@ def list_command(
     rows = listed_rows(kind, name, resolver)
     if as_json:
         opt.say_rows(rows, as_json)
-    elif not rows:
+        return
+    if not rows:
         opt.note("no plug-in is loaded: name a file by --plugin, or install one")
+        return
+    columns, width = opt.texts_by_column(rows), opt.terminal_width()
+    if width is None:  # a file or a pipe, as for grep and cut
+        for texts in [columns, *zip(*columns.values(), strict=True)]:
+            opt.say("\t".join(" ".join(text.split()) for text in texts))
     elif len(rows) == 1:
-        for column, [text] in opt.texts_by_column(rows).items():
+        for column, [text] in columns.items():
             opt.say(f"{column}: {text}")
     else:
-        width = opt.terminal_width() or DEFAULT_WIDTH
-        columns = fitting(opt.texts_by_column(rows), width)
+        columns = fitting(columns, width)
         opt.say(text_table(list(zip(*columns.values(), strict=True)), list(columns)))
 
 

@@ -31,8 +31,11 @@ def new_command(
 ) -> None:
     """Write a plug-in file to start from: method, task or encoder."""
     template = look_up("kind of plug-in", kind, TEMPLATES)
-    if not re.fullmatch("[a-z]+(-[a-z]+)*", name):
-        raise UsageError(f"{name}: wanted words of lower-case letters, as in my-method")
+    if not re.fullmatch("[a-z][a-z0-9]*(-[a-z0-9]+)*", name):
+        raise UsageError(
+            f"{name}: wanted words of lower-case letters and digits, a letter first, as in "
+            "my-method-2"
+        )
     module = name.replace("-", "_")
     if module in sys.stdlib_module_names or find_spec(module) or iskeyword(module):
         raise UsageError(

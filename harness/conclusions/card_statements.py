@@ -47,7 +47,8 @@ MTEB_RESULTS = "https://github.com/embeddings-benchmark/results"
 
 # The largest card or result file that is read; the hub's have a few megabytes at most.
 MAX_BYTES = 50_000_000
-MAX_NUMBERS = 50_000  # numbers of one file
+# The most numbers of a YAML file, in which an alias makes many numbers of a few bytes.
+MAX_NUMBERS = 50_000
 
 
 @dataclass(frozen=True)
@@ -116,10 +117,7 @@ def card_files(path: Path) -> list[Path]:
 
 
 def statements_of_file(path: Path) -> Iterator[Statement]:
-    """The numbers that a card or result file states, a bounded number of them.
-
-    Raises DataError for a malformed file.
-    """
+    """The numbers that a card or result file states. Raises DataError for a malformed file."""
     require_no_pointer(path)
     size = path.stat().st_size
     if size > MAX_BYTES:
@@ -130,15 +128,20 @@ def statements_of_file(path: Path) -> Iterator[Statement]:
         text = path.read_bytes().decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"{path}: wanted a text in UTF-8, found {error}") from None
-    readers = {
-        ".json": _statements_of_result_file,
-        ".csv": _statements_of_csv,
-        ".yaml": _statements_of_eval_results,
-        ".yml": _statements_of_eval_results,
-    }
-    statements = readers.get(path.suffix, _statements_of_card)(path, text)
+    match path.suffix:
+        case ".json":
+            yield from _statements_of_result_file(path, text)
+        case ".csv":
+            yield from _statements_of_csv(path, text)
+        case ".yaml" | ".yml":
+            yield from _bounded(path, _statements_of_eval_results(path, text))
+        case _:
+            yield from _bounded(path, _statements_of_card(path, text))
+
+
+def _bounded(path: Path, statements: Iterator[Statement]) -> Iterator[Statement]:
+    """The statements of a YAML file. Raises DataError if there are more than MAX_NUMBERS."""
     yield from islice(statements, MAX_NUMBERS)
-    # An alias of YAML makes many numbers of a few bytes.
     if next(statements, None) is not None:
         raise DataError(f"{path}: wanted at most {MAX_NUMBERS:,} numbers, found more")
 
@@ -161,6 +164,11 @@ def _statements_of_card(path: Path, text: str) -> Iterator[Statement]:
 
     block = REGEX_YAML_BLOCK.search(text)
     if block is None and re.search(r"^model-index:", text, re.MULTILINE):
+        if "\r\r\n" in text:
+            raise DataError(
+                f"{path}: wanted lines that end in LF or CR LF, found CR CR LF, as after a "
+                "conversion that was done twice; write the file with LF"
+            )
         raise DataError(
             f"{path}: wanted model-index in front matter, which is the first of the file, between "
             "two lines of ---; found it elsewhere"

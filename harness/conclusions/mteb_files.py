@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 # Keys of a subset that are no metrics, with those of times.
-NOT_METRICS = ("hf_subset", "languages", "scores_per_experiment")
+NOT_METRICS = ("hf_subset", "languages", "scores_per_experiment", "mteb_version")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,10 +7,14 @@ give wrong scores, and is refused; the laws in ADVISED are only told.
 
 from __future__ import annotations
 
+import inspect
 import re
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, is_dataclass, replace
 from pathlib import Path
+from traceback import walk_tb
 from typing import Any
 
 import numpy as np
@@ -55,7 +59,15 @@ ROUNDING_OF_MAPS = 1e-6
 
 
 class BrokenLaw(AssertionError):
-    """A broken law, in one line: what is wanted and what was found."""
+    """A broken law, in one line: what is wanted and what was found.
+
+    Attributes:
+        error: The error of the thing's own code, if it raised one.
+    """
+
+    def __init__(self, message: str, error: BaseException | None = None) -> None:
+        super().__init__(message)
+        self.error = error
 
 
 def require(condition: bool, finding: object) -> None:
@@ -324,11 +336,12 @@ class Case:
         except BaseException as error:  # a plug-in may even call sys.exit
             if is_interruption(error):
                 raise
-            finding = first_line(error)
-            if not isinstance(error, AssertionError | HarnessError):
-                finding = error_line(error).removeprefix("unexpected ")
-            wanted = str(self.law.__doc__).rstrip(".")
-            raise BrokenLaw(f"{self.name}: {wanted}: {finding}") from error
+            wanted = f"{self.name}: {str(self.law.__doc__).rstrip('.')}"
+            if isinstance(error, AssertionError | HarnessError):
+                raise BrokenLaw(f"{wanted}: {first_line(error)}") from error
+            finding = error_line(error).removeprefix("unexpected ")
+            finding = finding.removesuffix(" (--debug shows where)")
+            raise BrokenLaw(f"{wanted}: {finding}", error) from error
 
 
 def cases(registry: Registry) -> Iterator[Case]:
@@ -439,14 +452,39 @@ def open_plugins(plugins: Iterable[Plugin]) -> list[str]:
         ids_before = {case.id for case in cases(load_registry())}
         import_plugins([plugin])
         broken_laws: list[str] = []
+        raised: set[str] = set()
         for case in cases(load_registry()):
             if case.id in ids_before:
                 continue
             try:
-                case.run()
-            except BrokenLaw as error:
+                with warnings.catch_warnings():  # a law says what comes of them
+                    warnings.simplefilter("ignore")
+                    case.run()
+            except BrokenLaw as broken:
+                place = plugin.origin
+                if broken.error is not None:
+                    place += line_of_error(broken.error, plugin, case.arguments[0])
+                    # One fault of the code breaks many laws, of each setting.
+                    fault = f"{place} {case.is_required} {broken.error!r}"
+                    if fault in raised:
+                        continue
+                    raised.add(fault)
                 lines = broken_laws if case.is_required else advice
-                lines.append(f"{plugin.origin}: {error}")
+                lines.append(f"{place}: {broken}")
         if broken_laws:
             raise UsageError("\n".join(broken_laws))
     return advice
+
+
+def line_of_error(error: BaseException, plugin: Plugin, thing: object) -> str:
+    """Where a plug-in's code raised an error, as `:12`; where a thing is defined, if it did not.
+
+    It raised none if a call had other arguments than its function takes. Empty where the
+    definition is not found.
+    """
+    for frame, line in reversed([*walk_tb(error.__traceback__)]):
+        if plugin.owns(str(frame.f_globals.get("__name__"))):
+            return f":{line}"
+    with suppress(OSError, TypeError):
+        return f":{inspect.getsourcelines(type(thing))[1]}"
+    return ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 
 
 class HarnessError(Exception):
@@ -108,6 +109,9 @@ def first_line(error: BaseException) -> str:
 CACHE_SETTING = "--cache or HARNESS_CACHE_DIR"
 # The numbers of the system's errors for a folder in which nothing may be written.
 WRITING_ERRORS = (errno.EACCES, errno.EPERM, errno.EROFS)
+# Of a disk, or a user's part of it, that is full.
+FULL_ERRORS = (errno.ENOSPC, errno.EDQUOT)
+NO_SPACE = os.strerror(errno.ENOSPC)
 FOLDER_SETTINGS = (
     f"{CACHE_SETTING} moves the cache, --output records, "
     "--data-dir or HARNESS_DATA_DIR data"
@@ -121,8 +125,13 @@ def error_line(error: BaseException, plugin: str | None = None) -> str:
     that its code is to be mended.
     """
     if isinstance(error, OSError) and error.strerror:
-        remedy = f"; {FOLDER_SETTINGS}" if error.errno in WRITING_ERRORS else ""
-        line = f"{error.filename or 'system'}: {error.strerror}{remedy}"
+        line = f"{error.filename or 'system'}: {error.strerror}"
+        if error.errno in WRITING_ERRORS:
+            line += f"; {FOLDER_SETTINGS}"
+        elif error.errno in FULL_ERRORS:
+            line += f"; free room there, or: {FOLDER_SETTINGS}"
+    elif NO_SPACE in str(error):  # of a library that has errors of its own
+        line = f"{type(error).__name__}: {NO_SPACE}; free room there, or: {FOLDER_SETTINGS}"
     elif isinstance(error, SystemExit):
         line = f"wanted a result, found SystemExit({error.code!r}): some code ended the program"
     else:

@@ -25,7 +25,7 @@ METHOD_GRAMMAR = (
 )
 METHOD_ID = re.compile(
     r"(?P<encoder>[a-z0-9-]+(?::[0-9]+)?)\.(?P<pooling>[a-z0-9-]+(?::[A-Za-z0-9_.-]+)?)"
-    r"(?P<post>(?:\+[a-z-]+(?::[a-z0-9.-]+)?)*)(?:@(?P<fit_on>[a-z0-9-]+))?"
+    r"(?P<post>(?:\+[a-z0-9-]+(?::[a-z0-9.-]+)?)*)(?:@(?P<fit_on>[a-z0-9-]+))?"
 )
 
 LONGEST_ID = 150  # characters; an id is also the name of a folder of records

@@ -9,7 +9,7 @@ import pytest
 from fakes import snapshot
 from processes import ROOT, run
 
-from harness.cli import listing
+from harness.cli import listing, options
 from harness.core.pairs import rows_digest
 from harness.data.tasks.mini import SPLITS
 from harness.registry import load_registry
@@ -35,7 +35,7 @@ READING = {
     "run --dry-run -m tiny.mean -t * --encoder tiny=tiny.npz": 0,
     "report --check": 1,  # the pages are missing
     "table -m minilm.mean": 0,
-    "check": 2,  # nothing was measured
+    "check": 3,  # nothing was measured
     "cite simcse.t5": 0,
     "explain no/such/cell": 2,
     "train simcse-unsup --from bert-mini --corpus no --out out": 2,
@@ -72,10 +72,18 @@ for arguments in {[*READING]}:
 
 
 @pytest.mark.parametrize("kind", [*KINDS, "digests mini-sts", "encoders bert-base"])
-def test_a_list_is_a_table_of_80_columns_or_json(call, kind, tmp_path):
+def test_a_list_is_a_table_of_80_columns_or_json(call, kind, tmp_path, monkeypatch):
+    """And in a pipe whole, a line a row."""
     (tmp_path / "results").symlink_to(ROOT / "results")
     rows = json.loads(call("list", *kind.split(), "--json").out)
     names = [str(next(iter(row.values()))) for row in rows]
+    piped = call("list", *kind.split()).out.splitlines()
+    for row, line in zip(rows, piped[1:], strict=True):
+        shown = [str(value) for value in row.values() if isinstance(value, str)]
+        assert {" ".join(value.split()) for value in shown} - {""} <= {
+            *line.split("\t")
+        }
+    monkeypatch.setattr(options, "terminal_width", lambda stream=None: 80)
     answer = call("list", *kind.split())
     assert (answer.status, answer.err) == (0, "")
     lines = answer.out.splitlines()

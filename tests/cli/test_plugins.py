@@ -326,6 +326,11 @@ BROKEN = {
         },
         "mine: A fitted map gives a finite row",
     ),
+    "names a post-processor itself, not what makes it": (
+        "method",
+        {'POSTS = {"mine": Mine}': 'POSTS = {"mine": Mine()}'},
+        "POSTS, 'mine': wanted a class",
+    ),
     "looks at the texts around a text": (
         "encoder",
         {"+ 1e-3": "+ len(texts)"},
@@ -347,5 +352,20 @@ def test_a_plug_in_is_refused_in_a_line_with_file_name_and_law(
     file.write_text(text)
     answer = call(f"list plugins --plugin {file}")
     assert (answer.status, answer.out) == (2, "")
-    assert f"harness: {file}: " in answer.err
+    assert f"harness: {file}:" in answer.err
     assert words in answer.err
+
+
+def test_an_error_of_a_plug_in_is_told_once_with_its_line(call, new_plugin_file):
+    """And not for each law and each setting that it breaks."""
+    file = new_plugin_file("method")
+    raising = "        raise KeyError('k')"
+    text = file.read_text().replace("        moments = Moments.of(x)", raising)
+    text = text.replace('POSTS = {"mine": Mine', 'POSTS = {"mine": Mine, "two2": Two')
+    two = 'class Two(Mine):\n    name = "two2"\n\n# By its word'
+    file.write_text(text.replace("# By its word", two))
+    line = 1 + file.read_text().split("\n").index(raising)
+    answer = call(f"list plugins --plugin {file}")
+    [told] = answer.err.splitlines()
+    assert told.startswith(f"harness: {file}:{line}: mine: ")
+    assert told.endswith("KeyError: 'k'")

@@ -1,5 +1,6 @@
 """What commands say, as a person reads it: each journey's screens are an approved file."""
 
+import math
 import shutil
 
 import pytest
@@ -7,6 +8,7 @@ from fakes import BROKEN, NOT_HERE, snapshot
 
 from harness import resolve
 from harness.cli import options
+from harness.core import terminal
 from harness.results.records import encode_run, read_record
 from harness.results.store import Store
 
@@ -15,6 +17,8 @@ from harness.results.store import Store
 def screens(toys, tmp_path, monkeypatch):
     """Runs commands, and gives their screens of 80 columns, each with its exit status."""
     monkeypatch.setattr(options, "terminal_width", lambda stream=None: 80)
+    # A slow machine shows lines of progress.
+    monkeypatch.setattr(terminal, "LINE_INTERVAL", math.inf)
     # Lines break in the same place, however long the name of the test's folder is.
     monkeypatch.setenv("HARNESS_DATA_DIR", "data")
 

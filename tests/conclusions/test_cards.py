@@ -164,6 +164,17 @@ def test_wrong_front_matter_is_one_line(tmp_path, text):
     assert "README.md" in fault
 
 
+def test_line_ends_that_were_converted_twice_are_the_reason(tmp_path):
+    card = yaml.safe_dump({"model-index": [{"name": "x", "results": [result()]}]})
+    text = f"---\n{card}---\n# A model\n"
+    (tmp_path / "README.md").write_bytes(text.replace("\n", "\r\r\n").encode())
+    numbers, [fault] = numbers_of(tmp_path)
+    assert not numbers
+    assert "found CR CR LF" in fault
+    (tmp_path / "README.md").write_bytes(text.replace("\n", "\r\n").encode())
+    assert len(numbers_of(tmp_path)[0]) == 1
+
+
 def test_a_folder_without_a_card_numbers_nothing(tmp_path):
     assert numbers_of(tmp_path) == ([], [])
     for text in ("# No front matter\n", "---\nlanguage: en\n---\n# No model-index\n"):
@@ -229,6 +240,20 @@ def test_result_files_of_every_version_of_mteb(tmp_path):
     assert not faults
     (tmp_path / "old.json").write_text("[")
     assert len(numbers_of(tmp_path, tmp_path / "old.json")[1]) == 1
+
+
+def test_a_result_file_may_have_many_numbers_and_its_version_is_none(tmp_path):
+    """BelebeleRetrieval has 53,016 numbers: 376 pairs of languages, 141 metrics each."""
+    metrics = {f"ndcg_at_{rank}": 0.5 for rank in range(141)}
+    subsets = [
+        {"hf_subset": f"subset {number}", "mteb_version": "2.12.0", **metrics}
+        for number in range(376)
+    ]
+    content = {"task_name": "BelebeleRetrieval", "scores": {"test": subsets}}
+    (tmp_path / "BelebeleRetrieval.json").write_text(json.dumps(content))
+    statements = list(statements_of_file(tmp_path / "BelebeleRetrieval.json"))
+    assert len(statements) == 53_016
+    assert "mteb_version" not in {statement.metric for statement in statements}
 
 
 def test_the_arguments_of_a_run_of_mteb_belong_to_its_numbers(tmp_path):

@@ -16,6 +16,7 @@ UNFOLD = "document.querySelectorAll('details').forEach(part => { part.open = tru
 BACKGROUND = "getComputedStyle(document.body).backgroundColor"
 WIDTH = "document.documentElement.scrollWidth"
 PHONE = {"width": 400, "height": 800}
+PAPER = {"width": 703, "height": 1000}
 
 
 @pytest.fixture(scope="module")
@@ -129,6 +130,22 @@ def test_a_phone_shows_averages_and_verdicts_and_nothing_wider_than_itself(visit
     page = visit(f"#cell={CELL}", viewport=PHONE)
     assert page.locator("dialog").bounding_box()["width"] < 400
     assert page.evaluate(WIDTH) == 400
+
+
+def test_a_sign_takes_no_more_room_than_a_sign(visit):
+    page = visit(viewport=PHONE)
+    sign = page.locator("[id='table-simcse.t5'] td.text").first
+    assert sign.bounding_box()["width"] < 60
+
+
+def test_on_paper_the_page_is_light_and_no_table_is_cut_or_folded(visit):
+    """The width is that of A4 with margins of 12 mm."""
+    page = visit(scripts=False, viewport=PAPER, color_scheme="dark")
+    page.emulate_media(media="print")
+    assert page.evaluate(BACKGROUND) == "rgb(255, 255, 255)"
+    assert page.locator("details table").last.is_visible()
+    edges = "[...document.querySelectorAll('table')].map(x => x.getBoundingClientRect().right)"
+    assert max(page.evaluate(edges)) <= PAPER["width"]
 
 
 @pytest.mark.slow
