@@ -14,6 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from statistics import fmean
 
+from harness.core.hardware import base_name
 from harness.core.toml import read_typed
 from harness.registry import Registry
 from harness.results.differences import (
@@ -101,6 +102,16 @@ class Claim:
         """The encoders of the two methods, the one of `better` first; one if they are the same."""
         encoders = [encoder_of_method(method) for method in self.methods]
         return tuple(dict.fromkeys(encoders))
+
+    @property
+    def is_of_own_encoder(self) -> bool:
+        """Whether both methods have the encoder that the paper's row has."""
+        return all(
+            row.method is not None
+            and base_name(encoder_of_method(row.method))
+            == base_name(encoder_of_method(method))
+            for row, method in zip(self.rows, self.methods, strict=True)
+        )
 
     @property
     def is_printed(self) -> bool:

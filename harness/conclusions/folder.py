@@ -22,6 +22,12 @@ from harness.conclusions.effects import (
 )
 from harness.conclusions.encoder_sizes import EncoderSize, sizes_of_encoders
 from harness.conclusions.explain import Explanation, explain, protocol_of_task
+from harness.conclusions.findings import (
+    FoundProtocol,
+    Misprint,
+    found_protocols,
+    misprints_of,
+)
 from harness.conclusions.numbers import (
     PublishedRow,
     ReportedNumber,
@@ -38,6 +44,7 @@ from harness.results.differences import Floors, read_floors
 from harness.results.folder import ResultsFolder
 from harness.results.layout import QUESTIONS
 from harness.results.published import PublishedNumber
+from harness.results.reproduction import Reproduction
 
 # The reader's numbers for which the effects of other choices are looked at, which takes
 # longer than all else.
@@ -116,6 +123,21 @@ class Conclusions(ResultsFolder):
         return standings_of(self.published_numbers.values(), self.published_rows)
 
     # Claims and references against the records
+
+    @cached_property
+    def reproductions_by_id(self) -> Mapping[str, Reproduction]:
+        """Every published number against the records, by its id."""
+        return {each.number.id: each for each in self.all_reproductions}
+
+    @cached_property
+    def misprints(self) -> tuple[Misprint, ...]:
+        """The published numbers in whose place something else is printed."""
+        return misprints_of(self.tables, self.reproductions_by_id, self.standings)
+
+    @cached_property
+    def found_protocols(self) -> tuple[FoundProtocol, ...]:
+        """The rows whose protocol was found by measuring."""
+        return found_protocols(self.tables, self.reproductions_by_id)
 
     @cached_property
     def floors(self) -> Floors:

@@ -45,7 +45,7 @@ def claims_page(folder: Conclusions) -> str:
     tables = {table.id: table for table in folder.tables}
     return rendered(
         "claims.md",
-        title="Claims of the papers, tested on other encoders",
+        title="Claims of the papers, tested",
         about=folder.claims.about,
         groups=[_group(title, group) for title, group in groups.items()],
         on_seeds_alone=[each.claim.id for each in results if each.rests_on_seeds_alone],
@@ -62,10 +62,14 @@ def claims_page(folder: Conclusions) -> str:
 # Groups of claims
 
 
+OWN_ENCODERS = "The papers' own encoders"
+NOT_TESTED = "Not measured"
+
+
 def claims_by_size(
     results: Sequence[ClaimResult], sizes: Mapping[str, EncoderSize]
 ) -> dict[str, list[ClaimResult]]:
-    """The claims by the smallest encoder that each was tested on, the largest models first.
+    """The claims by the smallest encoder that each was tested on, the papers' own first.
 
     Args:
         results: The claims.
@@ -75,12 +79,16 @@ def claims_by_size(
         The claims by the titles of their groups; claims without a score are the last
         group.
     """
-    groups: dict[str, list[ClaimResult]] = {size.heading: [] for size in EncoderSize}
-    groups["Not measured"] = []
+    titles = [OWN_ENCODERS, *(size.heading for size in EncoderSize), NOT_TESTED]
+    groups: dict[str, list[ClaimResult]] = {title: [] for title in titles}
     largest_first = list(EncoderSize)
     for result in results:
-        title = "Not measured"
-        if result.outcome != Outcome.NOT_MEASURED:
+        title = NOT_TESTED
+        if result.outcome == Outcome.NOT_MEASURED:
+            pass
+        elif result.claim.is_of_own_encoder:
+            title = OWN_ENCODERS
+        else:
             encoder_sizes = [sizes[base_name(name)] for name in result.claim.encoders]
             title = max(encoder_sizes, key=largest_first.index).heading
         groups[title].append(result)

@@ -45,6 +45,7 @@ VERDICT_MARKS: Mapping[CellState, str] = {
 EVIDENCE_MARKS: Mapping[str, str] = {
     "confirmed": "●",
     "code": "◉",
+    "measured": "◐",
     "paper": "○",
     "inferred": "△",
 }
@@ -170,7 +171,9 @@ def _published_row(
             evidence = evidence or EVIDENCE_MARKS[number.evidence]
         kinds = [standing.kind for standing in standings.get(number.id, ())]
         mark = CONTRADICTED_MARK if StandingKind.CONTRADICTED in kinds else ""
-        mark += _mark(row.notes.get(number.column.id, ""), footnotes)
+        of_number = number.notes[:1] if number.is_misprint else ()
+        for note in (*of_number, row.notes.get(number.column.id, "")):
+            mark += _mark(note, footnotes)
         cells.append(ShownCell(number.shown, mark=mark))
     why_not = ""
     if not any(each.scores for each in printed):

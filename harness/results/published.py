@@ -74,6 +74,7 @@ AGGREGATION_OF: Mapping[str, Aggregation] = {
 EVIDENCE: Mapping[str, str] = {
     "confirmed": "our scores under the row's protocol equal those of the authors' own program",
     "code": "read from the code that the authors released",
+    "measured": "the only choice here whose scores have all printed digits of the row",
     "paper": "stated in the paper",
     "inferred": "stated nowhere: concluded from the numbers, or from what others found",
 }
@@ -155,6 +156,7 @@ class Row:
         source: What the numbers were read from, if it is not the table's source.
         note: A note on the row.
         notes: Notes on its numbers.
+        misprints: What is printed in the place of a number, in words: `the number of STS13`.
         verbatim: Words of the paper, by the key that they explain.
     """
 
@@ -186,6 +188,7 @@ class Row:
     source: str = ""
     note: str = ""
     notes: TextByName = field(default_factory=dict)
+    misprints: TextByName = field(default_factory=dict)
     verbatim: TextByName = field(default_factory=dict)
 
     @property
@@ -256,7 +259,13 @@ class Table:
         why_not = row.why_not or column.why_not
         points = Decimal(value).scaleb(2 if self.scale == 1 else 0)
         sd = self._deviations(row).get(column.id)
-        notes = (row.notes.get(column.id), row.note, column.note)
+        misprint = row.misprints.get(column.id)
+        notes = (
+            f"A misprint: {misprint} stands in its place." if misprint else "",
+            row.notes.get(column.id),
+            row.note,
+            column.note,
+        )
         tasks_of_average = [self._task(row, name) for name in column.average_of]
         source = row.source or self.source
         place = f"{self.paper}, {row.table or self.table}"
@@ -320,7 +329,7 @@ class PublishedNumber:
         why_not: Why no method and task of the harness reproduce it.
         evidence: How its protocol is known, a key of `EVIDENCE`; None where nothing
             reproduces it.
-        notes: The notes of the number, its row and its column, in this order.
+        notes: That it is a misprint, and the notes of the number, its row and its column.
         sd: The published standard deviation over `row.n` runs, in points.
         source: What the number was read from.
         place: The paper and its table in which the number is printed.
@@ -417,6 +426,11 @@ class PublishedNumber:
     def is_average(self) -> bool:
         """Whether it averages several tasks."""
         return len(self.tasks) > 1
+
+    @property
+    def is_misprint(self) -> bool:
+        """Whether something else is printed in its place."""
+        return self.column.id in self.row.misprints
 
     @property
     def measured_cells(self) -> tuple[CellName, ...]:

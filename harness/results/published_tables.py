@@ -36,7 +36,7 @@ TABLE_ID = re.compile(r"[a-z0-9]+([.-][a-z0-9]+)*")
 SPELLING_SIMILARITY = 0.85
 
 # The keys of a row that hold a value for each column.
-KEYS_BY_COLUMN = ("values", "sd", "median", "methods", "tasks", "notes")
+KEYS_BY_COLUMN = ("values", "sd", "median", "methods", "tasks", "notes", "misprints")
 KEYS_OF_NUMBERS = ("values", "sd", "median")  # the keys among these that hold numbers
 
 

@@ -58,7 +58,7 @@ class ScoreRow:
             several numbers it is the one with the best evidence, and of these the first
             by the id of its table.
         published_in: Its TABLE/ROW/COLUMN, as `harness explain` takes it.
-        evidence: How its protocol is known: confirmed, code, paper or inferred.
+        evidence: How its protocol is known: a key of `EVIDENCE`.
         difference: Measured minus published, in points, over all seeds.
         verdict: The verdict on the difference, over all seeds.
         encode_seconds: Seconds of encoding the sentences, when they were first encoded.
