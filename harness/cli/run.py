@@ -8,7 +8,8 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -20,11 +21,13 @@ from harness.cli import options as opt
 from harness.cli.summary import numbers_beside, score_in_words, score_table
 from harness.core.errors import CACHE_SETTING, HarnessError, UsageError
 from harness.core.files import make_folder
+from harness.core.hardware import base_name
 from harness.core.interfaces import EncoderConfig, Trained
 from harness.core.terminal import counted, progress_on
 from harness.core.types import Progress, Record
-from harness.data.places import Places
+from harness.data.places import Places, packaged, revision_of
 from harness.data.tasks.loader import TaskLoader, limited, limited_corpus
+from harness.evaluation.embeddings import CachedEncoder
 from harness.evaluation.processes import results_of
 from harness.evaluation.run import Outcome, RunContext, execute, failed
 from harness.evaluation.select import (
@@ -40,6 +43,7 @@ from harness.registry import Registry, look_up
 from harness.resolve import Resolver
 from harness.results.index import Results
 from harness.results.layout import papers_of, require_own, tables_naming
+from harness.results.origins import Copy, pin_of, sentence_on_copy
 from harness.results.records import cell_of
 from harness.results.store import Store, note_failures
 
@@ -226,6 +230,8 @@ def measure(
     places = chosen.loader.places
     make_folder(store.folder, "--output")
     make_folder(places.cache, CACHE_SETTING)
+    for sentence in sentences_on_encoders(cells, chosen.registry, places):
+        opt.note(f"Note: {sentence}.")
     trainings = missing_trainings(cells, places)
     bar = Progress() if options.quiet else progress_on(sys.stderr)
     reasons = {str(cell.address): "the last run ended before it" for cell in cells}
@@ -258,6 +264,30 @@ def measure(
             reasons[str(outcome.cell)] = outcome.message  # empty if it ran
         note_failures(store.folder, reasons)
     return outcomes
+
+
+def sentences_on_encoders(
+    cells: Iterable[PlannedCell], registry: Registry, places: Places
+) -> Iterator[str]:
+    """What is to be said of the encoders whose files were not made for their names by the harness.
+
+    Those of a package, and of a training here, are what their names say. One whose files
+    cannot be read has no sentence; its cells fail with the reason.
+    """
+    encoders = {base_name(cell.encoder.name): cell.encoder for cell in cells}
+    for name, config in encoders.items():
+        is_packaged = name not in places.encoders and packaged(config)
+        if is_packaged or isinstance(config.source, Trained):
+            continue
+        with suppress(HarnessError):
+            encoder = CachedEncoder.open(config, places)
+            fingerprint = encoder.fingerprint
+            if fingerprint:
+                weights = encoder.identity.digests["weights"]
+                copy = Copy(weights, fingerprint, revision_of(encoder.path))
+                sentence = sentence_on_copy(name, [copy], registry)
+                contradiction = pin_of(config).contradiction(name, weights, fingerprint)
+                yield from filter(None, (sentence, contradiction))
 
 
 def missing_trainings(

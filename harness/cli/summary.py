@@ -79,6 +79,8 @@ def numbers_beside(
 
 def score_table(results: Results, reproductions: Iterable[Reproduction]) -> str:
     """The scores of each method; a score has a row for each number that is published for it."""
+    from harness.results.published import score_path
+
     rows_by_method: dict[str, list[tuple[str, ...]]] = {}
     cells_with_number = set()
     for reproduction in reproductions:
@@ -90,10 +92,15 @@ def score_table(results: Results, reproductions: Iterable[Reproduction]) -> str:
             record for cell in cells for record in results.records(*cell)
         )
         table, _, _ = number.id.partition("/")
+        score = reproduction.shown
+        if not score and number.task:  # measured with other weights, or on other data
+            path = score_path(number.metric, number.aggregation)
+            own = results.value(method, number.task, *path)
+            score = "" if own.mean is None else str(own)
         row = (
             number.task if number.task else f"average of {len(number.tasks)}",
             " ".join(word for word in (number.metric, number.aggregation) if word),
-            (reproduction.shown or MISSING) + remarks,
+            (score or MISSING) + remarks,
             number.shown,
             str(reproduction.state),
             table,
@@ -124,6 +131,7 @@ def count_in_words(numbers: Sequence[Reproduction], cells: int) -> str:
 
     `cells` is the number of measured cells.
     """
+    numbers = [number for number in numbers if number.scores]
     if not numbers and cells == 1:
         return "The measured cell has no published number."
     if not numbers:

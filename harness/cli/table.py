@@ -34,6 +34,7 @@ from harness.report.table import ShownTable, escape, terminal
 from harness.report.table import latex as in_latex
 from harness.report.table import markdown as in_markdown
 from harness.resolve import Patterns
+from harness.results.origins import sentences_on_copies
 from harness.results.score_rows import folder_rows
 
 # What is printed of a score for people; --csv and --json have all columns.
@@ -159,6 +160,9 @@ def _say_cells(
             names.append("source")
         shown = [{name: row[name] for name in names} for row in shown]
     _say_rows(shown, is_csv, as_json)
+    methods = {row.method: None for row in rows}
+    for sentence in sentences_on_copies([*methods], folder.records, folder.registry):
+        opt.note(f"Note: {sentence}.")
 
 
 def _say_rows(rows: opt.PrintedRows, is_csv: bool, as_json: bool) -> None:

@@ -24,6 +24,7 @@ from harness.core.metrics.correlation import CORRELATION_SCORES, CORRELATIONS
 from harness.core.types import AGGREGATIONS, Task
 from harness.registry import Registry
 from harness.results.index import Results
+from harness.results.origins import other_weights
 from harness.results.protocols import Protocol
 
 # The choices that count as one, in the order in which they are shown: settings that a
@@ -102,7 +103,9 @@ def measured_scores(results: Results, registry: Registry, protocol: Protocol) ->
         if task.name.partition(".")[0] == protocol.task
     }
     scores: dict[Protocol, float] = {}
-    for method, task in results.by_cell:
+    for (method, task), records in results.by_cell.items():
+        if other_weights(method, records, registry):
+            continue
         for metric, aggregation in scores_of_task.get(task, ()):
             path = (metric, aggregation) if aggregation else (metric,)
             score = results.value(method, task, *path).mean

@@ -93,6 +93,7 @@ class NativeConfig:
     cite = property(attrgetter("of.cite"))
     licence = property(attrgetter("of.licence"))
     source = property(attrgetter("of.source"))
+    pin = property(attrgetter("of.pin"))
 
     def member(self: Native, seed: int) -> Native:
         """These modules, of the member of a trained family that belongs to a seed."""

@@ -33,6 +33,7 @@ from harness.results.index import (
     coverage,
     methods_by_encoder,
 )
+from harness.results.origins import sentences_on_copies
 from harness.results.scorings import TASK_LABELS, Scoring, seven_values
 
 # The sections apart from the seven tasks, with their titles and introductions.
@@ -252,7 +253,12 @@ def _board(
             name = method_cell(method, is_tied=method in tied)
             shown_rows.append(row_of([name, *rows[method]], key=method))
     coverage_remark = _coverage_remark(folder.records, [*rows], columns)
-    notes = [coverage_remark, " ".join(remarks)]
+    copies = sentences_on_copies([*rows], folder.records, folder.registry)
+    notes = [
+        coverage_remark,
+        *(f"{sentence}." for sentence in copies),
+        " ".join(remarks),
+    ]
     return ShownTable(
         columns=[ShownColumn("method", is_text=True), *columns],
         rows=shown_rows,

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from harness.conclusions.folder import Conclusions
 from harness.core.errors import UsageError
 from harness.core.terminal import counted
-from harness.core.types import Task
+from harness.core.types import Record, Task
 from harness.registry import Registry
 from harness.report.bibtex import HARNESS_KEY, bibtex, keys_of
 from harness.report.sentences import (
@@ -23,6 +23,7 @@ from harness.report.sentences import (
     states_in_words,
 )
 from harness.results.index import DIGEST_DIGITS_SHOWN, Results, value
+from harness.results.origins import other_weights, sentences_on_copies
 from harness.results.published import PublishedNumber
 from harness.results.reproduction import compose_method
 
@@ -123,10 +124,18 @@ def cite_number(name: str, folder: Conclusions) -> Citation:
             f"{_made_with(folder.records.select(number.measured_cells))}"
         )
     else:
-        reason = f": {number.why_not.explanation}" if number.why_not else ""
+        reasons = [origin.difference for origin in reproduction.unpinned]
+        if number.why_not:
+            reasons = [number.why_not.explanation]
+        reason = "".join(f": {text}" for text in reasons if text)
         measured = f"{NOT_MEASURED_HERE} ({reproduction.state}{reason})"
     sentences = [f"{published_sentence(number, registry)}; {measured}."]
     sentences += [f"Note: {note}" for note in number.notes]
+    if reproduction.scores:
+        records: list[Record] = []
+        for task in number.tasks:
+            records += folder.records.records(str(number.method), task)
+        sentences += _on_copies(str(number.method), records, registry)
     for standing in folder.standings.get(number.id, ()):
         words = standing_in_words(standing)
         sentences.append(f"{words[0].upper()}{words[1:]}.")
@@ -157,9 +166,15 @@ def cite_method(
         records = results.records(name, task.name)
         if records and (name, task.name) not in results.stale:
             tasks.append(task)
+    measured_with: list[Record] = []
+    for task in tasks:
+        measured_with += results.records(name, task.name)
+    difference = other_weights(name, measured_with, registry)
     sentences = []
     if method is not None:
         facts = [f"{name}: encoder trained on {method.encoder.trained_on}"]
+        if difference:
+            facts = [f"{name}: {difference}"]
         if method.fit_on:
             scored = ", the sentences that are scored, no labels seen"
             facts.append(
@@ -172,6 +187,8 @@ def cite_method(
         names = ", ".join(task.name for task in tasks)
         measured = f"measured on {names} {made_with}"
     sentences.append(f"{name}: {measured}.")
+    if not difference:
+        sentences += _on_copies(name, measured_with, registry)
     of_tables = [
         table.cite
         for table in folder.tables
@@ -202,6 +219,14 @@ def published_sentence(number: PublishedNumber, registry: Registry) -> str:
     return (
         f"{', '.join(filter(None, facts))}: published {printed}{runs} in {number.place}"
     )
+
+
+def _on_copies(
+    method: str, records: Sequence[Record], registry: Registry
+) -> Iterator[str]:
+    """What is to be said of the files that records of a method were measured with."""
+    for sentence in sentences_on_copies([method], Results.of(records), registry):
+        yield f"Note: {sentence}."
 
 
 def _made_with(results: Results) -> str:

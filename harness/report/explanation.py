@@ -147,6 +147,7 @@ def render_explanation(
         standings=map(standing_in_words, folder.standings.get(number.id, ())),
         command=command_to_measure(number, registry),
         coverage=coverage_note(coverage),
+        copies=[str(origin) for origin in reproduction.unpinned if origin.is_copy],
         nearest=nearest,
         effects=text_table(rows, EFFECT_HEAD, width) if rows else "",
         hidden=len(explanation.effects) - len(shown),

@@ -21,7 +21,7 @@ from harness.report.front import PAPERS_TABLES, front, published_tables
 from harness.report.papers import legend, published_table
 from harness.report.table import markdown, rendered
 from harness.results.index import Results, methods_by_encoder
-from harness.results.origins import origin_of_encoder
+from harness.results.origins import Copy, origin_of_encoder
 from harness.results.reproduction import compose_method
 from harness.results.scorings import COMPARED_SCORINGS, SCORINGS, SIMCSE
 
@@ -65,12 +65,18 @@ def encoder_page(encoder: str, folder: Conclusions) -> str:
         cell for cell in folder.records.by_cell if cell[0] in own_methods
     )
     config = folder.registry.encoders.get(encoder.partition(":")[0])
-    weights = ""
+    weights = ["by hand, unpinned"]
     if config is not None:
         records: list[Record] = []
         for records_of_cell in own.by_cell.values():
             records += records_of_cell
-        weights = str(origin_of_encoder(config, records))
+        origin = origin_of_encoder(config, map(Copy.of, records))
+        weights = [str(origin)]
+        if not origin.difference:
+            weights += [
+                f"Trained on: {config.trained_on}",
+                f"Licence: {config.licence}",
+            ]
     notes: dict[str, list[str]] = {}  # such as a deviation from the paper
     for name in methods:
         method = compose_method(name, folder.registry)
@@ -80,7 +86,6 @@ def encoder_page(encoder: str, folder: Conclusions) -> str:
         "encoder.md",
         title=encoder,
         boards=boards(methods, folder, SCORINGS, SECTIONS, with_ties=True),
-        config=config,
         weights=weights,
         notes=notes,
         digest=own.digest,

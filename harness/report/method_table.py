@@ -37,6 +37,7 @@ from harness.results.index import (
     TaskScore,
     column_value,
 )
+from harness.results.origins import sentences_on_copies
 from harness.results.published import PublishedNumber, score_path
 from harness.results.scorings import TASK_LABELS
 
@@ -196,6 +197,7 @@ def method_table(
             OTHER_TEXT_MARK in cell.text for row in rows for cell in row.cells
         ),
         records=records.digest[:DIGEST_DIGITS_SHOWN],
+        copies=[*sentences_on_copies(methods, records, folder.registry)],
     )
     return table_of(["method", *columns], rows, notes=caption.splitlines())
 

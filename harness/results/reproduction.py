@@ -1,8 +1,8 @@
 """Published numbers against records: the scores that were measured, and the verdict on them.
 
 `reproduce` compares one number. A number has no verdict if no method here reproduces it, if
-it was not measured, or if it was measured on other data or with other settings; its
-state says which.
+it was not measured, or if it was measured with other weights, on other data or with
+other settings; its state says which.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from harness.data.tasks.loader import TARGETS
 from harness.data.tasks.readers import OTHER_DATA, release_of
 from harness.registry import Registry
 from harness.results.index import Results, SeedScores, coverage, mean_over_tasks
-from harness.results.origins import Origin, unpinned_origins
+from harness.results.origins import Origin, other_weights, unpinned_origins
 from harness.results.published import MOST_DECIMALS, PublishedNumber, Table, score_path
 from harness.results.records import CellName
 from harness.results.verdict import CellState, Measured, Verdict, verdict
@@ -106,9 +106,15 @@ def reproduce(
         seed_scores(str(number.method), task, path, results, registry)
         for task in number.tasks
     ]
+    records: list[Record] = []
+    for task in number.tasks:
+        records += results.records(str(number.method), task)
     state = _why_no_score(number, method, by_task, results)
     if state is not None:
-        return Reproduction(number=number, verdict=Verdict(state))
+        unpinned: tuple[Origin, ...] = ()
+        if state is CellState.OTHER_WEIGHTS:
+            unpinned = unpinned_origins(method, records, registry)
+        return Reproduction(number=number, verdict=Verdict(state), unpinned=unpinned)
     if published is None:
         return Reproduction(number=number, verdict=Verdict(CellState.NOT_PUBLISHED))
     mean = mean_over_tasks(by_task)
@@ -120,9 +126,6 @@ def reproduce(
     judgement = verdict(published, Measured(by_seed, mean.seeded))
     if judgement.state is CellState.UNDEFINED:
         return Reproduction(number=number, verdict=judgement)
-    records: list[Record] = []
-    for task in number.tasks:
-        records += results.records(str(number.method), task)
     return Reproduction(
         number=number,
         verdict=judgement,
@@ -161,7 +164,7 @@ def seed_scores(
     """The scores of a method on a task by seed.
 
     There are none, with the state that says why, if a record was measured with other
-    settings or on other data.
+    settings, other weights, or on other data.
 
     Args:
         identifier: The method's id.
@@ -173,6 +176,8 @@ def seed_scores(
     if (identifier, task) in results.stale:
         return SeedScores({}, state=CellState.STALE)
     records = results.records(identifier, task)
+    if other_weights(identifier, records, registry):
+        return SeedScores({}, state=CellState.OTHER_WEIGHTS)
     releases = [release_of(task, record.digests.get("data")) for record in records]
     if OTHER_DATA in releases:
         return SeedScores({}, state=CellState.OTHER_DATA)
@@ -195,8 +200,9 @@ def _why_no_score(
     if not by_task or CellState.NOT_RUN in states:
         is_other_corpus = _has_other_corpus(number, results)
         return CellState.OTHER_CORPUS if is_other_corpus else CellState.NOT_RUN
-    if CellState.OTHER_DATA in states:
-        return CellState.OTHER_DATA
+    for state in (CellState.OTHER_WEIGHTS, CellState.OTHER_DATA):
+        if state in states:
+            return state
     if states:
         return CellState.STALE
     return None

@@ -37,6 +37,7 @@ class CellState(StrEnum):
     OTHER_PROTOCOL = "other protocol"
     OTHER_CORPUS = "other corpus"
     OTHER_DATA = "other data"
+    OTHER_WEIGHTS = "other weights"
     NO_EVIDENCE = "no evidence"
     STALE = "stale"
     UNDEFINED = "undefined"

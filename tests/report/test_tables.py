@@ -27,7 +27,12 @@ GOLDEN = Path(__file__).parent / "golden"
 REGISTRY = registry(FakeConfig())
 LEFT = "of the tokens have a vector: a score is of what is left of the sentences"
 # Words of runs, of fits and of other files, which have tests of their own.
-ELSEWHERE = {CellState.ASSET_MISSING, CellState.OTHER_CORPUS, CellState.OTHER_DATA}
+ELSEWHERE = {
+    CellState.ASSET_MISSING,
+    CellState.OTHER_CORPUS,
+    CellState.OTHER_DATA,
+    CellState.OTHER_WEIGHTS,
+}
 
 PLAIN, CENTRED, SEEDED = (
     "fake.mean",
