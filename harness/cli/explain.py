@@ -132,6 +132,7 @@ def _name_owners(folder: Conclusions, mine: str | None, *, as_json: bool) -> Non
                 "row": owner.first.row_id,
                 "method": owner.first.method,
                 "equal": list(owner.equal),
+                "to_rounding": list(owner.near),
                 "misfits": list(owner.misfits),
             }
             for owner in owners

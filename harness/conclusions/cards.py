@@ -47,10 +47,6 @@ BEST_SIMILARITY = "best"
 
 HOLDING_STATES = (CellState.EXACT, CellState.MATCH)
 
-# Points by which two programs differ on one model, however many digits are printed:
-# mteb sums the coordinates of Manhattan distances in float32.
-SAME_DIGITS = 0.005
-
 
 @dataclass(frozen=True)
 class FoundChoices:

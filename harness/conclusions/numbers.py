@@ -16,10 +16,7 @@ from statistics import fmean
 from harness.core.errors import UsageError
 from harness.results.published import DataSets, PublishedNumber, Table
 from harness.results.published_tables import published_number
-from harness.results.verdict import Published, readings_in_points
-
-# Points by which the same score may differ after different rounding.
-ROUNDING_DIFFERENCE = 0.011
+from harness.results.verdict import Agreement, Published, agreement, readings_in_points
 
 # Columns that tell a model from all others: of the published rows, three figures with two
 # decimals are equal for copies and reruns of one model alone.
@@ -144,16 +141,14 @@ class Figure:
         """The score in points."""
         return self.given.points
 
-    def is_printed_as(self, number: PublishedNumber) -> bool:
-        """Whether a published number is equal, to the decimals of the one that has fewer.
+    def agreement_with(self, number: PublishedNumber) -> Agreement:
+        """Whether a published number has its digits.
 
-        A number without decimals is equal to none: too many are within half a point.
+        A number without decimals is that of no row: too many are within half a point.
         """
         if not self.given.decimals:
-            return False
-        half_unit = max(self.given.half_unit, number.half_unit)
-        difference = abs(number.score - self.points)
-        return difference <= max(ROUNDING_DIFFERENCE, half_unit)
+            return Agreement.DIFFERENT
+        return agreement(self.given, number.printed)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -260,7 +255,7 @@ class NumberPair:
     @property
     def is_equal(self) -> bool:
         """Whether the other row prints the reader's number."""
-        return self.reported.is_printed_as(self.other)
+        return self.reported.agreement_with(self.other) is Agreement.SAME
 
 
 @dataclass(frozen=True, kw_only=True)

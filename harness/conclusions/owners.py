@@ -11,11 +11,11 @@ from pathlib import Path
 
 from harness.conclusions.card_statements import FORMS_OF_NUMBERS, statements_of_file
 from harness.conclusions.cards import parse_metric
-from harness.conclusions.numbers import Figure, columns_and_numbers
+from harness.conclusions.numbers import COLUMNS_OF_A_MODEL, Figure, columns_and_numbers
 from harness.core.errors import DataError, UsageError
 from harness.results.published import PublishedNumber
 from harness.results.published_tables import plain_name
-from harness.results.verdict import readings_in_points
+from harness.results.verdict import Agreement, readings_in_points
 
 SHARE_OF_AN_OWNER = 2 / 3  # of the reader's numbers that a row has to print
 TEST_SPLITS = ("", "test")
@@ -31,11 +31,13 @@ class Owner:
     Attributes:
         first: The first number of the row.
         equal: The columns in which it prints them.
+        near: The columns in which it prints them to rounding.
         misfits: The columns in which it prints others, or none.
     """
 
     first: PublishedNumber
     equal: tuple[str, ...]
+    near: tuple[str, ...]
     misfits: tuple[str, ...]
 
 
@@ -76,7 +78,10 @@ def _figures_of_file(path: Path) -> Iterator[tuple[str, Figure]]:
 def owners_of(
     figures: Figures, published_numbers: Iterable[PublishedNumber]
 ) -> list[Owner]:
-    """The rows that print two thirds of the numbers or more, those that print most first."""
+    """The rows that print two thirds of the numbers or more, those that print most first.
+
+    Numbers that a row prints to rounding count, if it prints three or more in all.
+    """
     # The numbers of each row, by the plain names of their columns.
     rows: dict[str, dict[str, PublishedNumber]] = {}
     for number in published_numbers:
@@ -85,12 +90,19 @@ def owners_of(
             row[plain_name(number.column.id)] = number
     owners = []
     for row in rows.values():
-        equal: list[str] = []
-        misfits: list[str] = []
-        for column, figure in figures.items():
-            is_printed = column in row and figure.is_printed_as(row[column])
-            (equal if is_printed else misfits).append(column)
-        if equal and len(equal) >= SHARE_OF_AN_OWNER * len(figures):
+        agreements = {
+            column: figure.agreement_with(row[column])
+            for column, figure in figures.items()
+            if column in row
+        }
+        equal = tuple(c for c in agreements if agreements[c] is Agreement.SAME)
+        near = tuple(c for c in agreements if agreements[c] is Agreement.ROUNDING)
+        if len(equal + near) < COLUMNS_OF_A_MODEL:
+            near = ()
+        misfits = tuple(c for c in figures if c not in equal + near)
+        printed = len(equal + near)
+        if printed and printed >= SHARE_OF_AN_OWNER * len(figures):
             first = next(iter(row.values()))
-            owners.append(Owner(first, equal=tuple(equal), misfits=tuple(misfits)))
-    return sorted(owners, key=lambda owner: -len(owner.equal))
+            owners.append(Owner(first, equal=equal, near=near, misfits=misfits))
+    owners.sort(key=lambda owner: len(owner.equal), reverse=True)
+    return sorted(owners, key=lambda owner: len(owner.misfits))

@@ -1,13 +1,19 @@
 """The standing of published numbers: which others print the same score, and agree or do not.
 
 A standing is computed from the published tables alone, by joining their numbers with each
-other:
+other. Whether two numbers agree is said by `harness.results.verdict.agreement`:
 
-* `confirmed`: another work prints the same score with equal digits. A work is all tables
+* `confirmed`: another work prints the same score with the same digits. A work is all tables
   with one citation, unless they say who else measured; a quotation, or another table of
   the same work, confirms nothing.
+* `same run`: another work has the score with equal digits beyond those that are ever
+  rounded, as a card and a result file that its authors sent in. It is one source.
+* `same to rounding`: another table prints the score with a last digit that differs by one,
+  or an unrounded score within 0.05 points.
 * `contradicted`: another table prints the same score with other digits.
-* `quoted`: the row is a quotation, and another work's row has its digits.
+* `another training`: so it does, and the method is trained, so that both may be right.
+* `quoted`: the row is a quotation, and another work's row has its digits. A number of it
+  with other digits is a misprint, and `contradicted` whatever the difference.
 * `same figures`: three or more figures of the row are those of another model.
 
 The same score means the same method, tasks with their text form and split, metric and
@@ -24,19 +30,21 @@ from enum import StrEnum
 
 from harness.conclusions.numbers import COLUMNS_OF_A_MODEL, PublishedRow
 from harness.results.published import PublishedNumber
-from harness.results.verdict import TOLERANCES
+from harness.results.verdict import MOST_ROUNDED, Agreement, agreement
 
 # The share of the common columns in which a quotation and its source are equal, at least.
 # Quotations have misprints.
 QUOTED_SHARE = 2 / 3
-DECIMALS_OF_PAPERS = 2  # of a number in points
 
 
 class StandingKind(StrEnum):
-    """What another published number says of one."""
+    """What another published number says of one, the surest first."""
 
     CONFIRMED = "confirmed"
+    SAME_RUN = "same run"
+    ROUNDING = "same to rounding"
     CONTRADICTED = "contradicted"
+    OTHER_TRAINING = "another training"
     QUOTED = "quoted"
     SAME_FIGURES = "same figures"
 
@@ -82,29 +90,9 @@ def _is_of_a_model(number: PublishedNumber) -> bool:
     return number.is_of_one_run and not number.row.model_free
 
 
-def are_equal(first: PublishedNumber, second: PublishedNumber) -> bool:
-    """Whether two printed numbers are equal, to the digits of the one that has fewer.
-
-    Numbers with more than two decimals are held to the tolerance of an exact verdict.
-    """
-    allowed = max(first.half_unit, second.half_unit, TOLERANCES.exact)
-    return _distance(first, second) <= allowed
-
-
-def contradict(first: PublishedNumber, second: PublishedNumber) -> bool:
-    """Whether two printed numbers of one score cannot both be right.
-
-    Numbers with more than two decimals may differ as two processors do.
-    """
-    allowed = max(first.half_unit, second.half_unit)
-    if min(first.decimals, second.decimals) > DECIMALS_OF_PAPERS:
-        allowed = TOLERANCES.match
-    return _distance(first, second) > allowed
-
-
-def _distance(first: PublishedNumber, second: PublishedNumber) -> float:
-    """By how many points two numbers differ, without errors of binary fractions."""
-    return abs(round(first.score - second.score, 9))
+def have_same_digits(first: PublishedNumber, second: PublishedNumber) -> bool:
+    """Whether two published scores have the same digits."""
+    return agreement(first.printed, second.printed) is Agreement.SAME
 
 
 def _standing(
@@ -145,22 +133,49 @@ def _of_same_cells(
 def _of_others(
     number: PublishedNumber, same_cell: Iterable[PublishedNumber]
 ) -> Iterator[tuple[PublishedNumber, Standing]]:
-    """What other tables say of a number: first those that confirm it."""
-    works_that_confirm: set[str] = set()
-    contradictions: dict[tuple[str, float], PublishedNumber] = {}
+    """What other tables say of a number, the surest first.
+
+    The same digits are told once for each work, other digits once for each work and score.
+    """
+    # By what they say, their work and their score.
+    found: dict[tuple[StandingKind, str, float | None], PublishedNumber] = {}
     for other in same_cell:
-        work = work_of(other)
-        if other.row_id == number.row_id:
-            continue
-        if contradict(number, other):
-            contradictions.setdefault((work, other.score), other)
-        elif not are_equal(number, other):
-            continue
-        elif work != work_of(number) and work not in works_that_confirm:
-            works_that_confirm.add(work)
-            yield _standing(StandingKind.CONFIRMED, number, other)
-    for other in contradictions.values():
-        yield _standing(StandingKind.CONTRADICTED, number, other)
+        kind = _kind_of(number, other)
+        if kind is not None and other.row_id != number.row_id:
+            has_same_digits = kind in (StandingKind.CONFIRMED, StandingKind.SAME_RUN)
+            score = None if has_same_digits else other.score
+            found.setdefault((kind, work_of(other), score), other)
+    order = list(StandingKind)
+    for key in sorted(found, key=lambda key: order.index(key[0])):
+        yield _standing(key[0], number, found[key])
+
+
+def _kind_of(number: PublishedNumber, other: PublishedNumber) -> StandingKind | None:
+    """What another number of the same score says of one; None for one of the same work."""
+    agreed = agreement(number.printed, other.printed)
+    if agreed is Agreement.ROUNDING:
+        return StandingKind.ROUNDING
+    if agreed is Agreement.DIFFERENT:
+        is_trained = number.table.registry.parse(str(number.method)).seeded
+        return StandingKind.OTHER_TRAINING if is_trained else StandingKind.CONTRADICTED
+    if work_of(number) == work_of(other):
+        return None
+    return (
+        StandingKind.SAME_RUN
+        if _are_of_one_run(number, other)
+        else StandingKind.CONFIRMED
+    )
+
+
+def _are_of_one_run(number: PublishedNumber, other: PublishedNumber) -> bool:
+    """Whether two scores are equal in all digits that both have, and have more than are rounded.
+
+    No two programs agree so far: two runs of mteb differ by 4e-5 points.
+    """
+    fewest = min(number.decimals, other.decimals)
+    half_unit = max(number.half_unit, other.half_unit)
+    distance = abs(round(number.score - other.score, 9))
+    return fewest > MOST_ROUNDED and distance <= half_unit
 
 
 # Quotations
@@ -170,6 +185,7 @@ def _of_quotations(
     rows: Sequence[PublishedRow],
 ) -> Iterator[tuple[PublishedNumber, Standing]]:
     """The numbers of quotations, with those of the row that they are quoted from."""
+    rows = _whole_rows(rows)
     originals = [row for row in rows if not row.first.row.quoted]
     places_by_figure: dict[tuple[tuple[str, ...], int], list[int]] = defaultdict(list)
     for place, original in enumerate(originals):
@@ -191,10 +207,32 @@ def _of_quotations(
             original_number = source.numbers.get(tasks)
             if original_number is None:
                 continue
-            kind = StandingKind.QUOTED
-            if contradict(number, original_number):
-                kind = StandingKind.CONTRADICTED
+            is_misprint = not have_same_digits(number, original_number)
+            kind = StandingKind.CONTRADICTED if is_misprint else StandingKind.QUOTED
             yield _standing(kind, number, original_number)
+
+
+def _whole_rows(rows: Iterable[PublishedRow]) -> list[PublishedRow]:
+    """The rows as they are printed: with all splits, where each data set has one.
+
+    A row's test sets and development sets are quoted together, so that a misprint is one of
+    all its columns.
+    """
+    parts: dict[tuple[str, str], list[PublishedRow]] = defaultdict(list)
+    for row in rows:
+        parts[row.id, row.first.metric].append(row)
+    whole_rows = []
+    for parts_of_row in parts.values():
+        whole = PublishedRow(
+            {
+                data_sets: number
+                for part in parts_of_row
+                for data_sets, number in part.numbers.items()
+            }
+        )
+        is_whole = len(whole.numbers) == sum(len(part.numbers) for part in parts_of_row)
+        whole_rows += [whole] if is_whole else parts_of_row
+    return whole_rows
 
 
 def _near_points(number: PublishedNumber) -> tuple[int, int, int]:
@@ -216,7 +254,8 @@ def _source_of_quotation(
             continue
         common = row.numbers.keys() & original.numbers.keys()
         equal = sum(
-            are_equal(row.numbers[tasks], original.numbers[tasks]) for tasks in common
+            have_same_digits(row.numbers[tasks], original.numbers[tasks])
+            for tasks in common
         )
         least = min(COLUMNS_OF_A_MODEL, len(row.numbers))
         is_quoted = equal >= max(QUOTED_SHARE * len(common), least)
@@ -271,7 +310,9 @@ def _same_figures(
     equal = []
     for tasks, number in row.numbers.items():
         other = other_row.numbers.get(tasks)
-        if other is not None and not number.is_average and are_equal(number, other):
+        if other is None or number.is_average:
+            continue
+        if have_same_digits(number, other):
             equal.append((number, other))
     if len(equal) >= COLUMNS_OF_A_MODEL:
         for number, other in equal:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby, product
 from typing import Any
 
-from harness.conclusions.cards import SAME_DIGITS, CardNumber, FoundChoices
+from harness.conclusions.cards import CardNumber, FoundChoices
 from harness.core.errors import AssetMissing, HarnessError
 from harness.core.hardware import FLOAT32, HALVES
 from harness.core.metrics.correlation import CORRELATIONS, COSINE, SIMILARITIES
@@ -25,6 +25,7 @@ from harness.core.terminal import duration
 from harness.core.types import AGGREGATIONS, Task
 from harness.evaluation.variants import AS_IT_IS, Reading, Variant, VariantScores
 from harness.registry import Registry
+from harness.results.verdict import TOLERANCES
 from harness.transforms.pooling import MEAN, POOLINGS
 
 # Points that the scores of two programs differ by in half precision, where the order of
@@ -368,7 +369,7 @@ def _given(
         No explanation if there is no such score.
     """
     # A number that holds was compared with the tolerance of a verdict.
-    lenient = max(tolerance, SAME_DIGITS)
+    lenient = max(tolerance, TOLERANCES.exact)
     if not all(each.is_given_by(each.score_in(scores), lenient) for each in holding):
         return {}
     is_alone = len(numbers) + len(holding) == 1

@@ -173,7 +173,7 @@ def owners_in_words(owners: Sequence[Owner], figures: int) -> list[str]:
         return ["No published row has these numbers."]
     models = set()  # of the rows that print as many numbers as the first
     for owner in owners:
-        if len(owner.equal) == len(owners[0].equal):
+        if len(owner.misfits) == len(owners[0].misfits):
             models.add((owner.first.protocol.encoder, owner.first.start))
     lines = []
     if len(models) > 1:
@@ -182,7 +182,10 @@ def owners_in_words(owners: Sequence[Owner], figures: int) -> list[str]:
         cell = owner.first
         method = f" ({cell.method})" if cell.method else ""
         columns = f", but not {', '.join(owner.misfits)}" if owner.misfits else ""
-        count = f"{len(owner.equal)} of {figures}"
+        count = f"{figures - len(owner.misfits)} of {figures}"
+        if owner.near:
+            part = f", {len(owner.near)} of them" if owner.equal else ""
+            count += f"{part} to rounding"
         lines.append(f"{count}: {cell.row.name}{method}, {cell.row_id}{columns}")
     hidden = len(owners) - OWNERS_SHOWN
     if hidden > 0:

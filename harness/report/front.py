@@ -153,11 +153,14 @@ def _tallies(folder: Conclusions) -> Iterator[tuple[str, str, str]]:
     standings: Counter[StandingKind] = Counter()
     for of_number in folder.standings.values():
         standings.update({standing.kind for standing in of_number})
-    yield (
-        "of them printed by another table, too",
-        f"{len(folder.standings):,}",
-        ", ".join(f"{count} {kind}" for kind, count in standings.most_common()),
+    of_two_kinds = sum(
+        len({standing.kind for standing in of_number}) > 1
+        for of_number in folder.standings.values()
     )
+    words = ", ".join(f"{count} {kind}" for kind, count in standings.most_common())
+    if of_two_kinds:
+        words += f"; {of_two_kinds} of them under two of these words"
+    yield ("of them printed by another table, too", f"{len(folder.standings):,}", words)
     measured = [each.number for each in numbers if each.scores]
     scores = {
         (number.method, number.tasks, number.metric, number.aggregation)

@@ -65,8 +65,8 @@ def legend() -> list[str]:
         f"deviation and the number of seeds: {', '.join(verdicts)}.",
         f"ev. (evidence): the row's protocol is {'; '.join(kinds)}.",
         f"{DAGGER} fitted on the sentences that are scored, no labels seen. "
-        f"{CONTRADICTED_MARK} another published table has another number of the same model "
-        "and protocol; `harness explain TABLE/ROW/COLUMN` names it.",
+        f"{CONTRADICTED_MARK} another published table has other digits of the same model and "
+        "protocol, beyond rounding; `harness explain TABLE/ROW/COLUMN` names it.",
     ]
 
 

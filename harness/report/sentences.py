@@ -146,10 +146,19 @@ def coverage_note(shares: Mapping[str, float]) -> str:
 
 STANDING_WORDS: Mapping[StandingKind, str] = {
     StandingKind.CONFIRMED: "confirmed by",
+    StandingKind.SAME_RUN: "same run as",
+    StandingKind.ROUNDING: "same to rounding as",
     StandingKind.CONTRADICTED: "contradicted by",
+    StandingKind.OTHER_TRAINING: "another training in",
     StandingKind.QUOTED: "quoted from",
     StandingKind.SAME_FIGURES: "same figures as",
 }
+# The standings of a number with other digits, which a sentence has to name.
+WITH_OTHER_DIGITS = (
+    StandingKind.ROUNDING,
+    StandingKind.CONTRADICTED,
+    StandingKind.OTHER_TRAINING,
+)
 LONGEST_ROW_ID = 30  # characters of a row's id that a sentence shows
 
 
@@ -159,7 +168,7 @@ def standing_in_words(standing: Standing) -> str:
     place = other.row_id
     if kind is StandingKind.SAME_FIGURES:
         place = f"{other.row.name}, {place}"
-    elif kind is StandingKind.CONTRADICTED:
+    elif kind in WITH_OTHER_DIGITS:
         place += f": {other.score:.2f} ({standing.difference:+.2f})"
     return f"{STANDING_WORDS[kind]} {place}"
 

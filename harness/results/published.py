@@ -390,7 +390,7 @@ class PublishedNumber:
             return f"{float(digits):.{MOST_DECIMALS}f}"
         return digits
 
-    @property
+    @cached_property
     def published(self) -> Published | None:
         """The number as an argument of `verdict`; None where it is no score."""
         if self.in_points is None:
@@ -398,6 +398,13 @@ class PublishedNumber:
         if self.sd is None:
             return Published(self.in_points)
         return Published(self.in_points, sd=self.sd, n=self.row.n)
+
+    @property
+    def printed(self) -> Published:
+        """The score in points with its digits. Raises DataError for a number that is none."""
+        if self.published is None:
+            raise DataError(f"{self.id}: wanted a score, found a statistic")
+        return self.published
 
     @property
     def is_of_one_run(self) -> bool:

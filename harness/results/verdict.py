@@ -137,6 +137,63 @@ class Published:
         """Half a unit of the last printed digit: 0.05 for "63.6"."""
         return 0.5 * 10.0**-self.decimals
 
+    @property
+    def reach(self) -> float:
+        """The points within which a score has these digits.
+
+        A number printed with fewer than two decimals cannot be met more closely than half
+        a unit of its last one (63.6 is any of 63.55 to 63.65); one printed with more is
+        held to 0.005 all the same: mteb's two runs of all-MiniLM-L6-v2, which are years
+        apart, differ by up to 4e-5 points.
+        """
+        return max(TOLERANCES.exact, self.half_unit)
+
+
+class Agreement(StrEnum):
+    """What two numbers of one score, each with its digits, say of each other."""
+
+    SAME = "same digits"
+    ROUNDING = "same to rounding"
+    DIFFERENT = "different"
+
+
+MOST_ROUNDED = 2  # decimals of a number that was rounded; files of scores have more
+
+
+def agreement(first: Published, second: Published) -> Agreement:
+    """Whether two numbers have the same digits: the rule for all that are compared here.
+
+    Published numbers among each other, a reader's numbers, those of cards and those of
+    mteb's result files are compared by it; a measured score has the digits of a number
+    within `Published.reach`.
+
+    Returns:
+        `same digits`: the number with fewer decimals is the other one, rounded; or both
+            have more than two decimals and differ by 0.005 points at most.
+        `same to rounding`: with the decimals of the number that has fewer, their last
+            digits differ by one; or both have more than two decimals and differ by 0.05
+            points at most, as two processors do.
+        `different`: anything else.
+
+    Examples:
+        >>> from harness.results.verdict import Published, agreement
+        >>> print(agreement(Published("72.37"), Published("72.3690")))
+        same digits
+        >>> print(agreement(Published("72.38"), Published("72.3690")))
+        same to rounding
+        >>> print(agreement(Published("39.70"), Published("39.72")))
+        different
+    """
+    distance = abs(round(first.points - second.points, 9))
+    if distance <= max(first.reach, second.reach):
+        return Agreement.SAME
+    # One unit of the last digit; the number that has more decimals may be half a unit
+    # further away.
+    allowed = 3 * max(first.half_unit, second.half_unit)
+    if min(first.decimals, second.decimals) > MOST_ROUNDED:
+        allowed = TOLERANCES.match
+    return Agreement.ROUNDING if distance <= allowed else Agreement.DIFFERENT
+
 
 MAX_DECIMALS = 30  # of a number that is read
 
@@ -242,7 +299,7 @@ def verdict(published: Published, measured: Measured) -> Verdict:
         return Verdict(CellState.UNDEFINED)
     difference = round(fmean(scores) - published.points, 9)
     if not measured.seeded:
-        state = _deterministic(difference, published.half_unit)
+        state = _deterministic(difference, published.reach)
         return Verdict(state, difference=difference)
     k = len(scores)
     sd = stdev(scores) if k > 1 else None
@@ -310,16 +367,10 @@ def student_quantile(df: float) -> float:
     return float(stdtrit(df, 0.975))
 
 
-def _deterministic(difference: float, half_unit: float) -> CellState:
-    """`exact` means equal to the printed digits.
-
-    A number printed with fewer than two decimals cannot be met more closely than half a
-    unit of its last one (63.6 is any of 63.55 to 63.65); one printed with more is held
-    to 0.005 all the same: mteb's two runs of all-MiniLM-L6-v2, which are years apart,
-    differ by up to 4e-5 points.
-    """
+def _deterministic(difference: float, reach: float) -> CellState:
+    """`exact` means equal to the printed digits, which the score has within `reach`."""
     size = abs(difference)
-    if size <= max(TOLERANCES.exact, half_unit):
+    if size <= reach:
         return CellState.EXACT
     if size <= TOLERANCES.match:
         return CellState.MATCH

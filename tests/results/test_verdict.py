@@ -8,7 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.core.errors import ScoreError
-from harness.results.verdict import CellState, Measured, Published, Verdict, verdict
+from harness.results.verdict import (
+    CellState,
+    Measured,
+    Published,
+    Verdict,
+    agreement,
+    verdict,
+)
 
 
 def deterministic(published: str, measured: float) -> CellState:
@@ -128,6 +135,46 @@ def test_the_interval_against_a_published_mean_is_welchs(ours, theirs):
     # 1e-8: the half-width is rounded to 1e-9
     expected = (oracle.high - oracle.low) / 2
     assert seeded(published, *ours).half_width == pytest.approx(expected, abs=1e-8)
+
+
+def test_two_means_differ_where_welchs_interval_is_without_zero():
+    scores = (49.0, 50.0, 51.0, 50.0, 50.0)
+
+    def at(distance: float) -> Verdict:
+        return seeded(Published(f"{50 - distance:.9f}", sd=0.9, n=4), *scores)
+
+    half_width = at(0.0).half_width
+    assert half_width > 0.5  # else such a difference is consistent
+    # An interval that ends at 0 has it.
+    assert at(half_width).state is CellState.INCONCLUSIVE
+    assert at(half_width + 1e-9).state is CellState.DIFFERS
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "agreed"),
+    [
+        ("39.70", "39.70", "same digits"),
+        ("39.70", "39.71", "same to rounding"),
+        ("39.70", "39.72", "different"),
+        # The digits of the one that has fewer.
+        ("63.6", "63.65", "same digits"),
+        ("63.6", "63.66", "same to rounding"),
+        ("63.6", "63.75", "same to rounding"),
+        ("63.6", "63.76", "different"),
+        ("72.37", "72.3690", "same digits"),
+        ("72.38", "72.3690", "same to rounding"),
+        ("72.39", "72.3690", "different"),
+        # Unrounded numbers.
+        ("72.3690", "72.3740", "same digits"),
+        ("72.3690", "72.3741", "same to rounding"),
+        ("72.3690", "72.4190", "same to rounding"),
+        ("72.3690", "72.4191", "different"),
+        ("-4.93", "4.93", "different"),
+    ],
+)
+def test_two_numbers_have_the_same_digits_or_not(first, second, agreed):
+    for numbers in ((first, second), (second, first)):
+        assert agreement(*map(Published, numbers)) == agreed
 
 
 @pytest.mark.parametrize(
