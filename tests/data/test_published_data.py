@@ -20,6 +20,7 @@ TASKS = REGISTRY.tasks_by_name
 SIZES = {
     **{"sts12": 3108, "sts13": 1500, "sts14": 3750, "sts15": 3000, "sts16": 1186},
     **{"sts-b": 1379, "sts-b.dev": 1500, "sts-b.train": 5749, "lexical": 1500},
+    **{"sts-b.v2": 1362, "sts-b.v2.dev": 1485},
     **{"sick-r": 4927, "sick-r.dev": 500, "sick-r.train": 4500, "sick-r.all": 9927},
     "qnli": 5463,
 }

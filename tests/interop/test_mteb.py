@@ -64,10 +64,32 @@ def test_an_alias_is_the_name_of_the_counterpart():
 # What mteb knows of its tasks
 
 
+@pytest.mark.data
+@pytest.mark.parametrize(
+    ("name", "theirs", "split"),
+    [
+        ("sts-b", "STSBenchmark", "test"),
+        ("sts-b.v2", "STSBenchmark.v2", "test"),
+        ("sts-b.v2.dev", "STSBenchmark.v2", "validation"),
+    ],
+)
+def test_sts_b_has_the_pairs_that_mteb_counted(name, theirs, split, data_dir):
+    """Of each version: pairs, characters, distinct sentences, mean gold."""
+    stated = mteb.get_task(theirs).metadata.descriptive_stats[split]
+    pairs = load_registry().tasks[name].pairs(data_dir)
+    assert len(pairs) == stated["num_samples"]
+    assert sum(map(len, pairs.sentences)) == stated["number_of_characters"]
+    for column, number in ((pairs.a, 1), (pairs.b, 2)):
+        distinct = stated[f"text{number}_statistics"]["unique_texts"]
+        assert len(set(column)) == distinct
+    mean = stated["label_statistics"]["avg_score"]
+    assert pairs.gold.mean() == pytest.approx(mean, rel=1e-12)
+
+
 def test_data_sets_of_cards_are_those_that_mteb_names():
     """Repository, today's revision, and the subsets that are English."""
     known = [each for each in data_sets() if each.id.startswith("mteb/")]
-    assert len(known) == 8
+    assert len(known) == 9
     for data_set in known:
         theirs = mteb.get_task(data_set.name).metadata
         assert theirs.dataset["path"] == data_set.id

@@ -9,6 +9,9 @@ with its sentences exchanged.
 
 from __future__ import annotations
 
+import re
+from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -35,6 +38,7 @@ BENCHMARK_FILES = {
     split: (f"STS/STSBenchmark/sts-{split}.csv",) for split in ("train", "dev", "test")
 }
 YEARS = range(12, 17)
+SECOND_VERSION = "-v2"  # ends the names of the splits of STSBenchmark.v2
 
 # Terms of single sources: MSRpar and MSRvid are in STS12, answers of StackExchange in
 # STS15 and STS16.
@@ -65,6 +69,54 @@ class StsYear:
             )
             pairs_of_subsets.append(load(data_dir, name))
         return Pairs.concatenate(*pairs_of_subsets)
+
+
+@dataclass(frozen=True)
+class BenchmarkWithoutRepeats:
+    """Loads a split of STS-B as mteb's task STSBenchmark.v2 has it.
+
+    Its dev and test split, `dev-v2` and `test-v2`, are without every pair that is also in
+    another split, or twice in its own, in either order of the sentences and whatever
+    their case and blanks (mteb 4798). The train split is that of STS-B.
+
+    Attributes:
+        benchmark: Loads the splits of STS-B.
+    """
+
+    benchmark: Callable[[Path, str], Pairs]
+
+    def __call__(self, data_dir: Path, split: str) -> Pairs:
+        name = split.removesuffix(SECOND_VERSION)
+        pairs = self.benchmark(data_dir, name)
+        if name == split:
+            return pairs
+        own = _unordered(pairs)
+        in_other_splits: set[frozenset[str]] = set()
+        for other in BENCHMARK_FILES.keys() - {name}:
+            in_other_splits.update(_unordered(self.benchmark(data_dir, other)))
+        count = Counter(own)
+        kept = [
+            row
+            for row, pair in enumerate(own)
+            if count[pair] == 1 and pair not in in_other_splits
+        ]
+        return Pairs(
+            a=tuple(pairs.a[row] for row in kept),
+            b=tuple(pairs.b[row] for row in kept),
+            gold=pairs.gold[kept],
+            group=tuple(pairs.group[row] for row in kept),
+        )
+
+
+BLANKS = re.compile(r"\s+")
+
+
+def _unordered(pairs: Pairs) -> list[frozenset[str]]:
+    """The two sentences of each pair without their order, case and blanks around words."""
+    return [
+        frozenset(BLANKS.sub(" ", text.strip().lower()) for text in sentences)
+        for sentences in zip(pairs.a, pairs.b, strict=True)
+    ]
 
 
 def parse_benchmark(path: Path) -> Pairs:
@@ -123,6 +175,18 @@ def benchmark(name: str, text: Text, scored: str) -> Task:
     )
 
 
+def second_version(scored: str) -> Task:
+    """STSBenchmark.v2, scored on its dev or test split."""
+    first = benchmark("sts-b.v2" if scored == "test" else "sts-b.v2.dev", "raw", scored)
+    return replace(
+        first,
+        load=BenchmarkWithoutRepeats(first.load),
+        splits=("train", *(split + SECOND_VERSION for split in ("dev", "test"))),
+        scored=(scored + SECOND_VERSION,),
+        note="mteb's STSBenchmark.v2: without pairs that another split has, or that it has twice",
+    )
+
+
 def yearly_task(year: int, text: Text) -> Task:
     """The task of a year, 12 to 16, in a text form."""
     terms = ["none stated by the publishers"]
@@ -168,6 +232,8 @@ TASKS = (
         geometry=False,
         note=REGRESSION_NOTE,
     ),
+    replace(second_version("test"), aliases=("STSBenchmark.v2",)),
+    second_version("dev"),
     benchmark("sts-b.senteval", "senteval", "test"),
     benchmark("sts-b.senteval.dev", "senteval", "dev"),
     benchmark("sts-b.senteval.train", "senteval", "train"),
