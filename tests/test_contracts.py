@@ -6,6 +6,7 @@ One law over one plug-in: `pytest tests/test_contracts.py -k "natsv:20 and row_b
 import ctypes
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -192,6 +193,20 @@ def test_an_encoder_of_batches_breaks_the_law():
 
     line = broken_by(laws.gives_a_text_one_vector, FunctionConfig("broken", embed))
     assert "whatever the texts next to it, found two" in line
+
+
+def test_a_bit_that_rounding_turns_in_another_batch_breaks_no_law():
+    """Of binary vectors one bit is more than a twentieth of their length."""
+
+    def embed(texts, turned=1):
+        rows = [np.random.default_rng(len(text)).integers(0, 2, 192) for text in texts]
+        bits = np.asarray(rows)
+        bits[:, :turned] ^= len(texts) > 1
+        return bits
+
+    laws.gives_a_text_one_vector(FunctionConfig("binary", embed))
+    random = FunctionConfig("random", partial(embed, turned=40))
+    assert "found two" in broken_by(laws.gives_a_text_one_vector, random)
 
 
 @pytest.mark.parametrize("name", ["", "..", "my task", "a/b", "a\nb", "x" * 101])

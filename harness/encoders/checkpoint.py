@@ -34,7 +34,20 @@ WEIGHTS_SUFFIXES = frozenset(
     {".bin", ".gguf", ".h5", ".msgpack", ".onnx", ".ot", ".pt", ".pth", ".safetensors"}
 )
 MODULES_FILE = "modules.json"  # of sentence-transformers
-SENTENCE_FILES = "sentence_*_config.json"  # of its transformers, named after their kind
+# Of its transformers, in the order in which the library looks for one.
+SENTENCE_FILES = tuple(
+    f"sentence_{kind}_config.json"
+    for kind in (
+        "bert",
+        "roberta",
+        "distilbert",
+        "camembert",
+        "albert",
+        "xlm-roberta",
+        "xlnet",
+    )
+)
+ROUTER_FILE = "router_config.json"  # names folders, as modules.json does
 TRAINING_FILE = "training.json"  # of `harness train`: how a checkpoint was made
 
 FETCH_AGAIN = "fetch the whole checkpoint"
@@ -65,18 +78,30 @@ def sentence_settings_file(folder: Path) -> Path:
 
     One without settings is passed over; `sentence_bert_config.json` where there is none.
     """
-    for path in sorted(folder.glob(SENTENCE_FILES)):
-        if read_settings(path):
-            return path
-    return folder / "sentence_bert_config.json"
+    for name in SENTENCE_FILES:
+        if read_settings(folder / name):
+            return folder / name
+    return folder / SENTENCE_FILES[0]
+
+
+def sentence_settings(folder: Path) -> dict[str, Any]:
+    """A transformer's settings, as sentence-transformers reads them; empty without any.
+
+    The library reads them only where a modules.json is in the folder or names it.
+    """
+    listings = (folder.parent / MODULES_FILE, folder.parent / ROUTER_FILE)
+    if not (folder / MODULES_FILE).is_file() and not any(
+        file.is_file() and folder.name in file.read_text("utf-8") for file in listings
+    ):
+        return {}
+    return read_settings(sentence_settings_file(folder))
 
 
 OWN_CODE = (
     "the model's own code is not run, and transformers' code of the same type may give other "
     "vectors; remove the setting to read the model with that"
 )
-# What is refused where it has a value: the pattern of a file, names of settings, and what
-# the user can do.
+# What is refused where it has a value: a file, names of settings, and what the user can do.
 NOT_APPLIED: tuple[tuple[str, tuple[str, ...], str], ...] = (
     (
         CONFIG_FILE,
@@ -91,19 +116,36 @@ NOT_APPLIED: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ),
     (CONFIG_FILE, ("auto_map",), OWN_CODE),
     ("tokenizer_config.json", ("auto_map",), OWN_CODE),
-    (
-        SENTENCE_FILES,
-        (
-            "model_args",
-            "model_kwargs",
-            "tokenizer_args",
-            "processor_kwargs",
-            "config_args",
-            "config_kwargs",
-            "tokenizer_name_or_path",
-        ),
-        "the transformer is opened without further arguments; merge them into its own files",
-    ),
+)
+# The settings of sentence_bert_config.json that are arguments of loading, those that are
+# read, and those that move no vector of a text alone. The library refuses any other.
+LOADING_ARGUMENTS = (
+    "model_args",
+    "model_kwargs",
+    "tokenizer_args",
+    "processor_kwargs",
+    "config_args",
+    "config_kwargs",
+    "tokenizer_name_or_path",
+)
+# Under the pooling native they are the library's, and other poolings pass over them.
+LIBRARY_SETTINGS = (
+    "modality_config",
+    "module_output_name",
+    "processing_kwargs",
+    "transformer_task",
+)
+SENTENCE_SETTINGS = frozenset(
+    {
+        *LOADING_ARGUMENTS,
+        *LIBRARY_SETTINGS,
+        "max_seq_length",
+        "do_lower_case",
+        "unpad_inputs",
+        "query_length",
+        "document_length",
+        "query_expansion",
+    }
 )
 
 
@@ -115,18 +157,100 @@ def require_nothing_unapplied(folder: Path) -> None:
             f"{adapter}: adapters are not applied; merge it into its base with merge_and_unload of "
             "peft and save that model, or remove the adapter to read the base alone"
         )
-    for pattern, names, remedy in NOT_APPLIED:
-        for file in sorted(folder.glob(pattern)):
-            settings = read_settings(file)
-            for name in names:
-                if settings.get(name):
-                    raise DataError(
-                        f"{file}: {name} = {settings[name]!r:.80}; {remedy}"
-                    )
+    for name, settings_names, remedy in NOT_APPLIED:
+        file = folder / name
+        settings = read_settings(file)
+        for setting in settings_names:
+            if settings.get(setting):
+                raise DataError(
+                    f"{file}: {setting} = {settings[setting]!r:.80}; {remedy}"
+                )
+    file = sentence_settings_file(folder)
+    for setting, value in sentence_settings(folder).items():
+        if setting in LOADING_ARGUMENTS and value:
+            raise DataError(
+                f"{file}: {setting} = {value!r:.80}; the transformer is opened without further "
+                "arguments; merge them into its own files"
+            )
+        if setting not in SENTENCE_SETTINGS:
+            raise DataError(
+                f"{file}: {setting} = {value!r:.80} is no setting of sentence-transformers 6, "
+                "which opens no folder with it; remove it"
+            )
 
 
 # The maximum length
 
+# The model types with a vector for each position, learned or of sines, so that a text
+# has no more tokens than that. Others have relative or rotary positions or ALiBi, and
+# `max_position_embeddings` or `n_positions` is the length that they were trained with.
+POSITION_TABLES = frozenset(
+    {
+        "albert",
+        "bart",
+        "bert",
+        "bert-generation",
+        "big_bird",
+        "bigbird_pegasus",
+        "biogpt",
+        "blenderbot",
+        "blenderbot-small",
+        "bros",
+        "camembert",
+        "clip_text_model",
+        "codegen",
+        "convbert",
+        "ctrl",
+        "data2vec-text",
+        "deberta",
+        "deberta-v2",
+        "distilbert",
+        "dpr",
+        "electra",
+        "ernie",
+        "esm",
+        "flaubert",
+        "fnet",
+        "gpt-sw3",
+        "gpt2",
+        "gpt_bigcode",
+        "gpt_neo",
+        "gptj",
+        "ibert",
+        "layoutlm",
+        "lilt",
+        "longformer",
+        "luke",
+        "marian",
+        "markuplm",
+        "mbart",
+        "megatron-bert",
+        "mobilebert",
+        "mpnet",
+        "mra",
+        "mvp",
+        "nystromformer",
+        "openai-gpt",
+        "opt",
+        "pegasus",
+        "plbart",
+        "prophetnet",
+        "rembert",
+        "roberta",
+        "roberta-prelayernorm",
+        "roc_bert",
+        "roformer",
+        "splinter",
+        "squeezebert",
+        "tapas",
+        "visual_bert",
+        "xlm",
+        "xlm-roberta",
+        "xlm-roberta-xl",
+        "xmod",
+        "yoso",
+    }
+)
 # The model types whose positions start after the padding id: two of RoBERTa's 514
 # positions are never used.
 OFFSET_POSITIONS = frozenset(
@@ -165,33 +289,39 @@ def maximum_length(name: str, folder: Path, requested_length: int | None = None)
     config = folder / CONFIG_FILE
     if not config.is_file():
         raise DataError(f"{folder}: wanted a {CONFIG_FILE} in it; {FETCH_AGAIN}")
-    limit = _position_limit(read_settings(config))
+    settings = read_settings(config)
+    limit = _position_limit(settings)
     if requested_length is not None:
         if limit is not None and requested_length > limit:
             raise UsageError(
                 f"{name}: wanted {requested_length} tokens, the checkpoint takes {limit} at most"
             )
         return requested_length
-    stated_lengths = (
-        _stated_length(sentence_settings_file(folder), "max_seq_length"),
-        _stated_length(folder / "tokenizer_config.json", "model_max_length", "max_len"),
-        limit,
+    # As sentence-transformers reads them: its own setting stands alone, the tokenizer's is
+    # never longer than the positions that config.json states.
+    length = _stated_length(
+        sentence_settings_file(folder), sentence_settings(folder), "max_seq_length"
     )
-    for length in stated_lengths:  # the first that limits anything decides
-        if length is not None:
-            return length if limit is None else min(length, limit)
-    raise UsageError(
-        f"{name}: the checkpoint states no maximum length; give one, as in {name}:512"
-    )
+    if length is None:
+        file = folder / "tokenizer_config.json"
+        stated_lengths = (
+            _stated_length(file, read_settings(file), "model_max_length", "max_len"),
+            limit or _positions(settings),
+        )
+        length = min((n for n in stated_lengths if n is not None), default=None)
+    if length is None or (length >= UNLIMITED_LENGTH and limit is None):
+        raise UsageError(
+            f"{name}: the checkpoint states no maximum length; give one, as in {name}:512"
+        )
+    return length if limit is None else min(length, limit)
 
 
-def _stated_length(file: Path, *names: str) -> int | None:
-    """The length that a file states, in tokens; None where it states none, or no limit.
+def _stated_length(file: Path, settings: Mapping[str, Any], *names: str) -> int | None:
+    """The length that the settings of a file state, in tokens; None where they state none.
 
     `names` are the names of the setting: the first that the file has decides. Raises
     DataError for a value that is no length.
     """
-    settings = read_settings(file)
     for name in names:
         length = settings.get(name)
         if length is None:
@@ -200,16 +330,30 @@ def _stated_length(file: Path, *names: str) -> int | None:
             raise DataError(
                 f"{file}: wanted a number of tokens, found {name} = {length!r}; correct it"
             )
-        return int(length) if length < UNLIMITED_LENGTH else None
+        return int(min(length, UNLIMITED_LENGTH))
     return None
 
 
+def _positions(config: Mapping[str, Any]) -> int | None:
+    """The number of positions that config.json states; None where it states none."""
+    positions = config.get("max_position_embeddings")
+    if positions is None and config.get("model_type") in POSITION_TABLES:
+        positions = config.get("n_positions")
+    return positions if isinstance(positions, int) and positions >= 1 else None
+
+
 def _position_limit(config: Mapping[str, Any]) -> int | None:
-    """How many tokens a model has positions for; None where its settings do not say."""
-    positions = config.get("max_position_embeddings", config.get("n_positions"))
-    if not isinstance(positions, int) or positions < 1:
+    """How many tokens a model has positions for; None where it has no such limit."""
+    positions = _positions(config)
+    model_type = config.get("model_type")
+    has_table = model_type in POSITION_TABLES
+    if model_type in ("deberta", "deberta-v2"):
+        has_table = bool(config.get("position_biased_input", True))
+    if model_type == "esm":
+        has_table = config.get("position_embedding_type", "absolute") == "absolute"
+    if positions is None or not has_table:
         return None
-    if config.get("model_type") not in OFFSET_POSITIONS:
+    if model_type not in OFFSET_POSITIONS:
         return positions
     padding_id = config.get("pad_token_id")
     first_position = 2 if padding_id is None else int(padding_id) + 1
@@ -350,10 +494,24 @@ def folder_digests(
     config = checkpoint / CONFIG_FILE
     if config in digests:
         parts["config"] = digests[config]
-    by_name = {
-        file.relative_to(folder).as_posix(): digest for file, digest in digests.items()
-    }
-    return digest_of(by_name), parts
+    return _digest_by_name(folder, digests), parts
+
+
+def files_digest(folder: Path) -> str:
+    """The digest over all files of a folder that a program may read, which has no weights."""
+    return _digest_by_name(
+        folder, {file: sha256_of(file) for file in identifying_files(folder)}
+    )
+
+
+def _digest_by_name(folder: Path, digests: Mapping[Path, str]) -> str:
+    """The digest over the digests of files by their names in a folder."""
+    return digest_of(
+        {
+            file.relative_to(folder).as_posix(): digest
+            for file, digest in digests.items()
+        }
+    )
 
 
 def identifying_files(folder: Path) -> list[Path]:

@@ -9,7 +9,7 @@ checkpoint as the library saves them. Importing this module does not import torc
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,11 +19,12 @@ from harness.core.files import parse_json, write_json
 from harness.core.interfaces import Pooling
 from harness.encoders.checkpoint import (
     CONFIG_FILE,
+    LIBRARY_SETTINGS,
     MODULES_FILE,
     read_settings,
+    sentence_settings,
     sentence_settings_file,
 )
-from harness.encoders.subword_vectors import is_subword_folder
 from harness.transforms.pooling import MEAN, NATIVE, Mean
 
 MODEL_FILE = "config_sentence_transformers.json"
@@ -34,12 +35,46 @@ TRANSFORMER = "Transformer"
 POOLING = "Pooling"
 NORMALIZE = "Normalize"
 DENSE = "Dense"
-STATIC_MODULE = "StaticEmbedding"  # a table of vectors
-# The modules that are run, by their place: under each, the vector of a text depends on
-# no other text.
-FIRST_MODULES = frozenset({TRANSFORMER, "WordEmbeddings", STATIC_MODULE, "BoW"})
-LATER_MODULES = frozenset(
-    {"WeightedLayerPooling", POOLING, DENSE, "LayerNorm", NORMALIZE, "Dropout"}
+BAG_OF_WORDS = "BoW"  # counts of words, without weights
+# The modules that are run, by their place.
+FIRST_MODULES = frozenset(
+    {TRANSFORMER, "WordEmbeddings", "StaticEmbedding", BAG_OF_WORDS}
+)
+# Of states of tokens that the library alone computes, one text at a time.
+WORD_MODULES = frozenset({"CNN", "LSTM", "WordWeights"})
+LATER_MODULES = WORD_MODULES | {
+    "WeightedLayerPooling",
+    POOLING,
+    DENSE,
+    "LayerNorm",
+    NORMALIZE,
+    "Dropout",
+}
+ROUTER = "Router"
+OWN_FUNCTION = "open it in a function of your own (`harness new encoder NAME`)"
+
+# The settings of the model as a whole that are read, and those that move no vector.
+MODEL_SETTINGS = frozenset(
+    {
+        "__version__",
+        "default_prompt_name",
+        "model_type",
+        "prompts",
+        "requirements",
+        "similarity_fn_name",
+        "truncate_dim",
+    }
+)
+MODEL_TYPE = "SentenceTransformer"  # of others the library pools the mean instead
+# The settings under which the library gives the states of a text's tokens, as the harness
+# does, where it has not always done so.
+STATES_OF_TEXT = {"method": "forward", "method_output_name": "last_hidden_state"}
+STATES_OF_TOKENS = "token_embeddings"
+TASK = "feature-extraction"
+CHAT_TEMPLATES = (
+    "chat_template.jinja",
+    "chat_template.json",
+    "additional_chat_templates",
 )
 
 # The settings that switch the ways of pooling on.
@@ -51,6 +86,10 @@ POOLING_MODES = {
     "weightedmean": "pooling_mode_weightedmean_tokens",
     "lasttoken": "pooling_mode_lasttoken",
 }
+POOLING_WIDTHS = ("embedding_dimension", "word_embedding_dimension")
+POOLING_SETTINGS = frozenset(
+    {"pooling_mode", "include_prompt", *POOLING_WIDTHS, *POOLING_MODES.values()}
+)
 # The model types whose tokenizers put the summary token first, of those that are most
 # frequent. Others may put it last, as XLNet does, or have none, as causal models.
 CLS_FIRST = frozenset(
@@ -73,6 +112,8 @@ class Modules:
         prompts: Texts that are put before a sentence, by name.
         prompt_name: The name of the prompt that is used by default; None uses none.
         dimensions: How many of the first coordinates are kept; None keeps all.
+        library_steps: In words what the library alone does with a text or its states,
+            such as a chat template.
     """
 
     folder: Path
@@ -82,6 +123,17 @@ class Modules:
     prompts: Mapping[str, str]
     prompt_name: str | None
     dimensions: int | None
+    library_steps: tuple[str, ...] = ()
+
+    @property
+    def is_of_library(self) -> bool:
+        """Whether the library computes all of it, not only the modules after a transformer."""
+        has_transformer = self.kinds[0] == TRANSFORMER
+        return (
+            not has_transformer
+            or bool(self.library_steps)
+            or not WORD_MODULES.isdisjoint(self.kinds)
+        )
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -110,24 +162,25 @@ class Modules:
         kinds = self.kinds
         if self.is_normalised:
             kinds = kinds[:-1]
-        if kinds == (STATIC_MODULE,) and is_subword_folder(self.folder):
-            return MEAN.name
-        if kinds != (TRANSFORMER, POOLING) or self.modes not in (("mean",), ("cls",)):
+        is_plain = kinds == (TRANSFORMER, POOLING) and not self.is_of_library
+        if not is_plain or self.modes not in (("mean",), ("cls",)):
             return ""
         [mode] = self.modes
         _, subfolder = self.entries[0]
         config = read_settings(self.folder / subfolder / CONFIG_FILE)
         # The library takes the first token for `cls`, whatever the architecture.
-        is_equal = not pools_decoder(config)
-        if mode == "cls":
-            is_summary = config.get("model_type") in CLS_FIRST
-            is_equal = is_summary and not config.get("is_decoder")
-        return mode if is_equal else ""
+        if mode == "cls" and (
+            config.get("model_type") not in CLS_FIRST or config.get("is_decoder")
+        ):
+            return ""
+        return mode
 
     @property
     def steps(self) -> list[str]:
         """In words all that is done to a text and its states."""
-        steps = list(self.kinds[1:])
+        steps = [*self.library_steps, *self.kinds[1:]]
+        if not steps:
+            steps.append(self.kinds[0])
         if self.lower_cases:
             steps.append("lower case")
         if self.prompt(""):
@@ -139,7 +192,14 @@ class Modules:
     @property
     def is_normalised(self) -> bool:
         """Whether vectors are divided by their length at the end."""
-        return self.kinds[-1] == NORMALIZE
+        kind, subfolder = self.entries[-1]
+        settings = read_settings(self.folder / subfolder / CONFIG_FILE)
+        vector = "sentence_embedding"
+        return (
+            kind == NORMALIZE
+            and settings.get("module_input_name", vector) == vector
+            and settings.get("module_output_name") in (None, vector)
+        )
 
     def prompt(self, name: str) -> str:
         """The prompt of a name; the default one for an empty name, which may be empty.
@@ -163,9 +223,34 @@ def default_pooling(path: Path) -> str:
     `mean` or `cls` where nothing else is asked for, else `native`. Raises DataError for
     a file that is damaged, or a module that is not understood.
     """
-    if not (path / MODULES_FILE).is_file():
+    if not (path / MODULES_FILE).is_file() and not unlisted_steps(path):
         return MEAN.name
     return read_modules(path.name, path).equal_pooling or NATIVE.name
+
+
+def unlisted_steps(folder: Path) -> tuple[str, ...]:
+    """What the library does with a folder without modules.json besides a mean over tokens.
+
+    A chat template is put around each text, of a causal language model the last token is
+    taken, and of a model of two halves the states of its decoder.
+    """
+    config = read_settings(folder / CONFIG_FILE)
+    steps = []
+    if has_chat_template(folder):
+        steps.append("the chat template")
+    architecture = next(iter(config.get("architectures") or ()), "")
+    if architecture.endswith("ForCausalLM") and config.get("is_causal", True):
+        steps.append(f"the last token of a {architecture}")
+    if pools_decoder(config):
+        steps.append("the states of the decoder")
+    return tuple(steps)
+
+
+def has_chat_template(folder: Path) -> bool:
+    """Whether the tokenizer of a folder has a chat template, in its settings or a file."""
+    settings = read_settings(folder / "tokenizer_config.json")
+    is_set = settings.get("chat_template") is not None
+    return is_set or any((folder / name).exists() for name in CHAT_TEMPLATES)
 
 
 def pools_decoder(config: Mapping[str, Any]) -> bool:
@@ -187,45 +272,59 @@ def transformer_folder(folder: Path) -> Path:
     if not entries:
         return folder
     kind, subfolder = entries[0]
-    if kind != TRANSFORMER:
-        raise DataError(
-            f"{folder / MODULES_FILE}: wanted a transformer as its first module, found a "
-            f"{kind}; take the pooling native, or of a Router name the folder of a model in it "
-            "and a pooling, as in FOLDER/document_0_Transformer.mean"
+    if kind == TRANSFORMER:
+        return folder / subfolder
+    remedy = "take the pooling native" if kind in FIRST_MODULES else OWN_FUNCTION
+    if kind == ROUTER:
+        remedy = (
+            "name the folder of a model in it and a pooling, as in "
+            "FOLDER/document_0_Transformer.mean"
         )
-    return folder / subfolder
+    raise DataError(
+        f"{folder / MODULES_FILE}: wanted a transformer as its first module, found a "
+        f"{kind}; {remedy}"
+    )
 
 
 def read_modules(name: str, folder: Path) -> Modules:
     """The modules of a folder; `name` is the encoder's, for messages.
 
+    A folder without modules.json has those that the library gives it: a transformer and
+    its pooling.
+
     Raises:
-        UsageError: The folder has no modules.json.
+        UsageError: The folder has no modules.json, and its pooling would be the mean.
         DataError: A module or a setting is not understood.
     """
-    file = folder / MODULES_FILE
     entries = _entries(folder)
     if not entries:
-        raise UsageError(
-            f"{name}.native: {folder} has no {MODULES_FILE}, which says what a model's own pooling "
-            f"is; take {name}.mean, or another pooling"
+        steps = unlisted_steps(folder)
+        if not steps:
+            raise UsageError(
+                f"{name}.native: {folder} has no {MODULES_FILE}, which says what a model's own "
+                f"pooling is; take {name}.mean, or another pooling"
+            )
+        return Modules(
+            folder=folder,
+            entries=((TRANSFORMER, ""),),
+            pooling={},
+            lower_cases=False,
+            prompts=DEFAULT_PROMPTS,
+            prompt_name=None,
+            dimensions=None,
+            library_steps=steps,
         )
-    kinds = [kind for kind, _ in entries]
-    if kinds[0] not in FIRST_MODULES or not LATER_MODULES.issuperset(kinds[1:]):
-        raise DataError(
-            f"{file}: wanted a {TRANSFORMER} and its {POOLING}, or a table of vectors, and then "
-            f"maps of vectors, of sentence-transformers, found {', '.join(kinds)}; other code is "
-            "not run: take another pooling than native, or of a Router the folder of a model in it"
-        )
-    lower_cases = False
+    _require_known_modules(folder, [kind for kind, _ in entries])
+    transformer: Mapping[str, Any] = {}
+    library_steps: tuple[str, ...] = ()
     pooling: Mapping[str, Any] = {}
     for kind, subfolder in entries:
         settings_file = folder / subfolder / CONFIG_FILE
         if kind == TRANSFORMER:
-            library_settings = read_settings(sentence_settings_file(folder / subfolder))
-            lower_cases = bool(library_settings.get("do_lower_case"))
+            transformer = sentence_settings(folder / subfolder)
+            library_steps = _library_steps(folder / subfolder, transformer)
         if kind == POOLING:
-            pooling = read_settings(settings_file)
+            pooling = _pooling_settings(settings_file)
         if kind == DENSE:
             # The library would take tanh for an activation of other code.
             settings = read_settings(settings_file)
@@ -235,28 +334,110 @@ def read_modules(name: str, folder: Path) -> Modules:
                     f"{settings_file}: wanted an activation of torch, found {activation}, whose "
                     "code is not run; take another pooling than native"
                 )
-    settings = read_settings(folder / MODEL_FILE)
-    dimensions = settings.get("truncate_dim")
-    similarity = settings.get("similarity_fn_name") or "cosine"
-    has_unit_length = kinds[-1] == NORMALIZE and not dimensions
-    if similarity != "cosine" and not (similarity == "dot" and has_unit_length):
+    file = folder / MODEL_FILE
+    settings = read_settings(file)
+    for setting, value in settings.items():
+        if setting not in MODEL_SETTINGS and value is not None:
+            raise DataError(
+                f"{file}: {setting} = {value!r:.80} is unknown here, and may move vectors; remove "
+                "it if it does not, or take another pooling than native"
+            )
+    model_type = settings.get("model_type", MODEL_TYPE)
+    if model_type != MODEL_TYPE:
         raise DataError(
-            f"{folder / MODEL_FILE}: wanted vectors that are compared by their cosine, found "
-            f"similarity_fn_name = {similarity!r} of vectors of any length, which is not computed "
-            "here; take another pooling than native"
+            f"{file}: wanted a {MODEL_TYPE}, found model_type = {model_type!r}, whose modules give "
+            "no vector of a sentence; take another pooling than native"
         )
+    dimensions = settings.get("truncate_dim")
     prompts = dict(DEFAULT_PROMPTS)
     for prompt_name, text in (settings.get("prompts") or {}).items():
         prompts[prompt_name] = text or ""
-    return Modules(
+    modules = Modules(
         folder=folder,
         entries=tuple(entries),
         pooling=pooling,
-        lower_cases=lower_cases,
+        lower_cases=bool(transformer.get("do_lower_case")),
         prompts=prompts,
         prompt_name=settings.get("default_prompt_name"),
         dimensions=dimensions,
+        library_steps=library_steps,
     )
+    similarity = settings.get("similarity_fn_name") or "cosine"
+    has_unit_length = modules.is_normalised and not dimensions
+    if similarity != "cosine" and not (similarity == "dot" and has_unit_length):
+        raise DataError(
+            f"{file}: wanted vectors that are compared by their cosine, found "
+            f"similarity_fn_name = {similarity!r} of vectors of any length, which is not computed "
+            "here; take another pooling than native"
+        )
+    return modules
+
+
+def _require_known_modules(folder: Path, kinds: Sequence[str]) -> None:
+    """Refuse modules that are code of another package, or give no vector of a text alone."""
+    first, *others = kinds
+    if first in FIRST_MODULES and LATER_MODULES.issuperset(others):
+        return
+    remedy = OWN_FUNCTION
+    if first == TRANSFORMER:
+        remedy = "take another pooling than native"
+    if first == ROUTER:
+        remedy = "name the folder of a model in it"
+    raise DataError(
+        f"{folder / MODULES_FILE}: wanted a {TRANSFORMER} and its {POOLING}, or a table of "
+        f"vectors, and then maps of vectors, of sentence-transformers, found {', '.join(kinds)}; "
+        f"other code is not run: {remedy}"
+    )
+
+
+def _pooling_settings(file: Path) -> dict[str, Any]:
+    """The settings of a pooling. Raises DataError for a file that the library does not open."""
+    settings = read_settings(file)
+    if not any(settings.get(width) for width in POOLING_WIDTHS):
+        raise DataError(
+            f"{file}: wanted the settings of a pooling with its {POOLING_WIDTHS[0]}, found "
+            f"{'no file' if not file.is_file() else settings}; fetch the whole folder, or take "
+            "another pooling than native"
+        )
+    mode = settings.get("pooling_mode", "mean")
+    if not mode or not isinstance(mode, str | list):
+        raise DataError(
+            f"{file}: wanted a way of pooling, found pooling_mode = {mode!r}; correct it"
+        )
+    for setting, value in settings.items():
+        if setting not in POOLING_SETTINGS:
+            raise DataError(
+                f"{file}: {setting} = {value!r:.80} is no setting of a pooling of "
+                "sentence-transformers 6, which opens no folder with it; remove it"
+            )
+    return settings
+
+
+def _library_steps(folder: Path, settings: Mapping[str, Any]) -> tuple[str, ...]:
+    """What the settings of a transformer make of a text or its states besides states of tokens.
+
+    `settings` are those of sentence_bert_config.json.
+    """
+    modality = settings.get("modality_config", {"text": STATES_OF_TEXT})
+    is_plain = {
+        "modality_config": isinstance(modality, dict)
+        and modality.get("text") == STATES_OF_TEXT
+        and "message" not in modality,
+        # Without a modality_config the library takes its own.
+        "module_output_name": "modality_config" not in settings
+        or settings.get("module_output_name") == STATES_OF_TOKENS,
+        "processing_kwargs": not settings.get("processing_kwargs"),
+        "transformer_task": settings.get("transformer_task", TASK) == TASK,
+    }
+    file = sentence_settings_file(folder)
+    steps = [
+        f"{setting} of {file.name}"
+        for setting in LIBRARY_SETTINGS
+        if not is_plain[setting]
+    ]
+    if pools_decoder(read_settings(folder / CONFIG_FILE)):
+        steps.append("the states of the decoder")
+    return tuple(steps)
 
 
 def _entries(folder: Path) -> list[tuple[str, str]]:

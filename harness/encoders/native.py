@@ -3,9 +3,10 @@
 The vectors are those that sentence-transformers' `encode` gives: prompt, tokens,
 pooling, and the maps of vectors after it. `modules.py` reads what the folder says. A
 transformer is opened like any other, so that its tokenizer and its weights are checked
-and its fast pass is used, and the library computes the modules after it. A folder
-without a transformer is the library's alone. Importing this module does not import
-torch.
+and its fast pass is used, and the library computes the modules after it. The library
+alone opens a folder without a transformer, or with settings that change what it makes of
+a text, such as a chat template; one text at a time, since some of its modules see the
+padding. Importing this module does not import torch.
 """
 
 from __future__ import annotations
@@ -29,17 +30,24 @@ from harness.core.interfaces import (
     Pooling,
     native_encoding,
 )
-from harness.encoders.checkpoint import MODULES_FILE, folder_digests, library_errors
+from harness.encoders.checkpoint import (
+    MODULES_FILE,
+    files_digest,
+    folder_digests,
+    library_errors,
+)
 from harness.encoders.config import FunctionEncoder
 from harness.encoders.fingerprints import Fingerprint
 from harness.encoders.kernels.choose import PLAIN
 from harness.encoders.modules import (
+    BAG_OF_WORDS,
     POOLING,
     TRANSFORMER,
     Modules,
-    pools_decoder,
     read_modules,
+    transformer_folder,
 )
+from harness.encoders.subword_vectors import is_subword_folder
 from harness.encoders.transformer import TransformerConfig, TransformerEncoder
 from harness.encoders.weights import parameter_count
 from harness.transforms.pooling import CLS, MEAN
@@ -110,30 +118,32 @@ class NativeConfig:
     def identify(self, path: Path) -> Identity:
         """The key and digests of a folder, with the prompt."""
         modules = self.modules(path)
-        if modules.kinds[0] == TRANSFORMER:
+        _, dtype = precision_of(self.name)
+        if modules.is_of_library and dtype != FLOAT32:
+            raise UsageError(
+                f"{self.name}: this encoder runs in float32 alone, not in {dtype}"
+            )
+        kind, subfolder = modules.entries[0]
+        if kind == TRANSFORMER:
             identity = self._transformer().identify(path)
+        elif kind == BAG_OF_WORDS:
+            identity = Identity(files_digest(path), {})
         else:  # a table, whose texts are not cut
-            _, dtype = precision_of(self.name)
-            if dtype != FLOAT32:
-                raise UsageError(
-                    f"{self.name}: this encoder runs in float32 alone, not in {dtype}"
-                )
-            _, subfolder = modules.entries[0]
             table = path / subfolder
             pinned_digest = getattr(self.of.source, "sha256", None)
             files, parts = folder_digests(self.name, path, table, pinned_digest)
             identity = Identity(
                 files, {"weights": parts["weights"]}, parameters=parameter_count(table)
             )
-        key = digest_of(
-            {
-                "version": NATIVE_VERSION,
-                "encoder": identity.key,
-                "pooling": modules.modes,
-                "prompt": modules.prompt(self.prompt),
-            }
-        )
-        return replace(identity, key=key)
+        facts: dict[str, Any] = {
+            "version": NATIVE_VERSION,
+            "encoder": identity.key,
+            "pooling": modules.modes,
+            "prompt": modules.prompt(self.prompt),
+        }
+        if modules.library_steps:
+            facts["library"] = modules.library_steps
+        return replace(identity, key=digest_of(facts))
 
     def fingerprint(
         self, path: Path, digests: Mapping[str, str], cache: Path
@@ -148,8 +158,12 @@ class NativeConfig:
         modules = self.modules(path)
         key = self.identify(path).key
         prompt = modules.prompt(self.prompt)
-        if modules.kinds[0] != TRANSFORMER:
-            return _of_library(self.name, key, modules, prompt)
+        if modules.is_of_library:
+            config = self._transformer() if modules.kinds[0] == TRANSFORMER else None
+            model = _opened_by_library(self.name, modules, config, cache)
+            return FunctionEncoder(
+                key, lambda texts: _encoded(self.name, model, texts, prompt)
+            )
         transformer = self._transformer().load(path, cache)
         return replace(_under_modules(transformer, modules, prompt), key=key)
 
@@ -194,8 +208,7 @@ def _under_modules(
             the pooling where the modules say so.
 
     Raises:
-        DataError: The transformer has a decoder, whose states sentence-transformers
-            pools; or the library does not open a module.
+        DataError: The library does not open a module.
     """
     import torch
     from sentence_transformers.sentence_transformer import modules as library
@@ -203,12 +216,6 @@ def _under_modules(
     from harness.encoders.kernels.loading import opening
     from harness.encoders.kernels.passes import to_numpy
 
-    config = encoder.plain_kernel.model.config
-    if pools_decoder(config.to_dict()):
-        raise DataError(
-            f"{encoder.name}.native: wanted an encoder, found a {config.model_type}, whose "
-            "decoder sentence-transformers pools; take another pooling than native"
-        )
     tokenizer = encoder.tokenizer
     if modules.lower_cases:
         tokenizer = tokenizer.lower_cased()
@@ -273,34 +280,107 @@ def _token_features(kernel: Any, batch: Sequence[Sequence[int]]) -> dict[str, An
     return features
 
 
-def _of_library(name: str, key: str, modules: Modules, prompt: str) -> FunctionEncoder:
-    """The encoder of a folder without a transformer: a table of vectors, read by the library.
+def _opened_by_library(
+    name: str, modules: Modules, config: TransformerConfig | None, cache: Path
+) -> Any:
+    """The `SentenceTransformer` of a folder, in float32.
 
-    `name` and `key` are the encoder's. Raises DataError for a folder that the library does
-    not open.
+    A transformer in it has the weights and the tokenizer that are checked here, so that
+    the library draws none anew.
+
+    Args:
+        name: The name of the encoder, for messages.
+        modules: The modules of the folder.
+        config: The transformer among them, if there is one.
+        cache: The cache folder, which keeps the safetensors form of a pickled checkpoint.
+
+    Raises:
+        DataError: The library does not open the folder, or it lacks weights.
+        UsageError: A length is asked for, and the folder states one for each call.
     """
+    import torch
     from sentence_transformers import SentenceTransformer
 
     from harness.encoders.kernels.loading import opening
 
-    def encode(texts: Sequence[str]) -> Encoding:
-        with library_errors(
-            "wanted a table with a vector for each token of its tokenizer",
-            "fetch the whole folder",
-        ):
-            vectors = model.encode(list(texts), prompt=prompt, show_progress_bar=False)
-        return native_encoding(np.asarray(vectors, np.float32))
-
-    with opening(name, modules.folder, LIBRARY):
+    remedy = "mend the file, or fetch it again"
+    if config is None:
+        remedy = "fetch the whole folder, or save its table in float32"
+        if is_subword_folder(modules.folder):
+            remedy = f"take {name}.mean, which reads the table as Model2Vec does"
+    with opening(name, modules.folder, LIBRARY, remedy):
         model = SentenceTransformer(
             str(modules.folder),
-            device="cpu",
+            device="cpu" if config is None else config.hardware.device,
             local_files_only=True,
             trust_remote_code=False,
+            model_kwargs={"dtype": torch.float32},
         )
+        if config is not None:
+            _check_transformer(model[0], modules, config, cache)
         model = model.float().eval()
-        encode(["one sentence"])
-    return FunctionEncoder(key, encode)
+        _encoded(name, model, ["one sentence"], "")
+        return model
+
+
+def _check_transformer(
+    reader: Any, modules: Modules, config: TransformerConfig, cache: Path
+) -> None:
+    """Give the library's transformer the weights and the tokenizer that are checked here."""
+    from transformers import PreTrainedTokenizerBase
+
+    from harness.encoders.kernels.loading import model_with_weights, open_checkpoint
+    from harness.encoders.weights import read_tensors
+
+    folder = transformer_folder(modules.folder)
+    tokenizer, _ = open_checkpoint(
+        config.name,
+        folder,
+        config.max_length,
+        rebuilt=config.tokenizer == "rebuilt",
+        cache=cache,
+    )
+    model, loading = model_with_weights(
+        type(reader.model), reader.model.config, read_tensors(folder, cache)
+    )
+    missing = [
+        weight
+        for weight in sorted(loading["missing_keys"])
+        if not weight.startswith("pooler.") or "pooler" in str(reader.modality_config)
+    ]
+    if missing:
+        raise DataError(
+            f"{config.name}.native: the checkpoint lacks {len(missing)} of the weights of a "
+            f"{type(model).__name__}, which sentence-transformers runs, first {missing[0]}; wanted "
+            "all, for nothing newly initialised is scored: take another pooling than native"
+        )
+    reader.model = model.to(reader.model.device)
+    if not isinstance(reader.processor, PreTrainedTokenizerBase):
+        raise DataError(
+            f"{config.name}.native: wanted a tokenizer alone, found a "
+            f"{type(reader.processor).__name__} in {folder}; take another pooling than native"
+        )
+    if config.max_length and "max_length" in str(reader.processing_kwargs):
+        raise UsageError(
+            f"{config.name}: wanted texts cut to {config.max_length} tokens, found max_length in "
+            f"processing_kwargs = {reader.processing_kwargs}; remove one of the two"
+        )
+    if modules.lower_cases:
+        tokenizer = tokenizer.lower_cased()
+    reader.processor = tokenizer.tokenizer
+    reader.processor.model_max_length = tokenizer.max_length
+
+
+def _encoded(name: str, model: Any, texts: Sequence[str], prompt: str) -> Encoding:
+    """What the library makes of each text alone, with the prompt before it."""
+    with library_errors(
+        f"{name}.native: wanted a folder that {LIBRARY} encodes a text with",
+        "fetch the whole folder, or mend its settings",
+    ):
+        vectors = model.encode(
+            list(texts), prompt=prompt, batch_size=1, show_progress_bar=False
+        )
+    return native_encoding(np.asarray(vectors, np.float32))
 
 
 def bypass_note(config: EncoderConfig, path: Path, poolings: Iterable[str]) -> str:

@@ -23,6 +23,7 @@ from harness.core.interfaces import Encoding, Identity
 from harness.encoders.checkpoint import (
     folder_digests,
     maximum_length,
+    read_settings,
     require_weights,
     weights_files,
 )
@@ -49,6 +50,10 @@ from harness.encoders.weights import parameter_count
 
 # Part of the key of every encoding: change it with any change that moves a vector.
 ENCODING_VERSION = "2: float32; token means with special tokens; ids of tokenizer.json"
+
+# Settings of a tokenizer that have not always been followed, which are in the key where
+# they are true.
+FOLLOWED_SETTINGS = ("add_prefix_space", "add_bos_token", "add_eos_token")
 
 # How texts are spread over batches. None of these moves a vector by more than rounding.
 TOKEN_CHARACTERS = 5  # characters of a text for each of its tokens, roughly
@@ -155,6 +160,10 @@ class TransformerConfig(BaseConfig):
         facts = {"version": ENCODING_VERSION, "max_length": length, "files": files}
         if self.tokenizer != "file":
             facts["tokenizer"] = self.tokenizer
+        settings = read_settings(folder / "tokenizer_config.json")
+        followed = {name: True for name in FOLLOWED_SETTINGS if settings.get(name)}
+        if followed:
+            facts["tokenizer_settings"] = followed
         key = digest_of(facts)
         dtype = self.hardware.dtype
         if dtype != FLOAT32:

@@ -11,6 +11,9 @@ A file is text or holds arrays, and its suffix says which:
   UTF-8, one on each line.
 
 `.gz` after `.bin` or another suffix is that file, compressed.
+word2vec cuts a long word at a byte, which leaves no UTF-8: such a word is read without
+its incomplete bytes, as gensim reads it with `unicode_errors="ignore"`.
+
 Nothing is ever unpickled. A file that is written in another way is refused: read by these
 rules, it would give a table of words that no text contains.
 """
@@ -19,6 +22,7 @@ from __future__ import annotations
 
 import codecs
 import gzip
+import unicodedata
 from array import array
 from collections.abc import Sequence
 from itertools import chain
@@ -123,6 +127,7 @@ def _read_text(path: Path, file: Any) -> WordTable:
         numbered_lines = enumerate(file, start=2)
 
     words: list[str] = []
+    damaged_words: list[str] = []
     numbers = array("f")
     empty_words = 0
     for line_number, line in numbered_lines:
@@ -140,8 +145,9 @@ def _read_text(path: Path, file: Any) -> WordTable:
         if not word:  # a blank, which is the word of no text
             empty_words += 1
             continue
-        words.append(word.decode())
+        words.append(_decoded(word, damaged_words))
         numbers.extend(vector)
+    _require_text(path, words, damaged_words)
     if count is not None and count != len(words) + empty_words:
         raise DataError(
             f"{path}:1: wanted {count} words, found {len(words)}; fetch it again"
@@ -163,6 +169,33 @@ def _numbers(fields: Sequence[bytes]) -> list[float]:
         return [*map(float, fields)]
     except ValueError:
         return []
+
+
+def _decoded(word: bytes | bytearray, damaged_words: list[str]) -> str:
+    """A word without the bytes that are no UTF-8, which is then one of `damaged_words`, too."""
+    try:
+        return word.decode()
+    except UnicodeDecodeError:
+        damaged_words.append(word.decode(errors="ignore"))
+        return damaged_words[-1]
+
+
+def _require_text(
+    path: Path, words: Sequence[str], damaged_words: Sequence[str]
+) -> None:
+    """Refuse a file whose words are in another encoding, or are bytes of its numbers."""
+    for word in damaged_words:
+        if any(unicodedata.category(letter) == "Cc" for letter in word):
+            raise DataError(
+                f"{path}: wanted a word without blanks before each vector in float32, found bytes "
+                f"of numbers in its place, {word[:20]!r}; save the vectors in float32, and words "
+                "without blanks"
+            )
+    if 2 * len(damaged_words) > len(words):
+        raise DataError(
+            f"{path}: wanted words in UTF-8, found {len(damaged_words)} of {len(words)} in another "
+            "encoding; save them in UTF-8"
+        )
 
 
 # word2vec's binary form
@@ -187,6 +220,7 @@ def _read_word2vec(path: Path, file: Any) -> WordTable:
         )
     count, dimensions = header
     words: list[str] = []
+    damaged_words: list[str] = []
     numbers = bytearray()
     word = bytearray()
     while letter := file.read(1):
@@ -196,9 +230,10 @@ def _read_word2vec(path: Path, file: Any) -> WordTable:
         row = file.read(4 * dimensions)
         if len(row) < 4 * dimensions:
             break
-        words.append(word.lstrip(b"\n").decode())
+        words.append(_decoded(word.lstrip(b"\n"), damaged_words))
         numbers += row
         word.clear()
+    _require_text(path, words, damaged_words)
     if word.strip(b"\n") or len(words) < count:
         raise DataError(
             f"{path}: wanted {count} vectors of {dimensions} numbers, found the end of the file "

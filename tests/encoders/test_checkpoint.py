@@ -13,7 +13,7 @@ from tolerances import ROUNDING, encoding_gap, relative_gap
 from harness.cli.train import open_training
 from harness.core.errors import DataError
 from harness.data.places import Places
-from harness.encoders.checkpoint import NOT_APPLIED
+from harness.encoders.checkpoint import LOADING_ARGUMENTS
 from harness.encoders.modules import default_pooling, edit_json
 from harness.encoders.native import NativeConfig
 from harness.encoders.transformer import TransformerConfig
@@ -38,7 +38,6 @@ APPLIED_ELSEWHERE = {
     "transformers_weights = ": ("config.json", {"transformers_weights": "other"}),
     "auto_map = ": ("config.json", {"auto_map": {"AutoModel": "a.B"}}),
 }
-_, ARGUMENTS, _ = NOT_APPLIED[-1]
 
 READINGS = {
     "a pooling of its states": PLAIN.identify,
@@ -68,7 +67,7 @@ def test_what_is_applied_elsewhere_is_refused_under_every_reading(named, folder)
         assert named in str(refusal.value), reading
 
 
-@pytest.mark.parametrize("setting", ARGUMENTS)
+@pytest.mark.parametrize("setting", LOADING_ARGUMENTS)
 def test_arguments_of_loading_are_refused(setting, folder):
     edit_json(folder / "sentence_bert_config.json", **{setting: {"subfolder": "x"}})
     with refused(DataError, setting):

@@ -68,7 +68,9 @@ def test_two_files_that_contradict_each_other_on_case_are_refused(tmp_path):
 @pytest.fixture
 def causal(tmp_path):
     """A model whose tokenizer.json puts <bos> before a text and nothing after it."""
-    return tiny_families.make("llama", tmp_path / "m")
+    folder = tiny_families.make("llama", tmp_path / "m")
+    edit_json(folder / "tokenizer_config.json", tokenizer_class="LlamaTokenizerFast")
+    return folder
 
 
 def test_the_ends_that_a_setting_asks_for_are_there_and_survive_a_cut(causal):

@@ -99,6 +99,41 @@ def test_word2vecs_files_are_read_as_gensim_reads_them_whatever_ends_a_row(tmp_p
         np.testing.assert_array_equal(vectors, theirs.vectors)
 
 
+def test_a_word_that_is_no_utf_8_is_read_as_gensim_reads_it(tmp_path):
+    """word2vec cuts a long word at a byte, in both of its forms."""
+    cut = [b"caf\xc3", b"\xe9t\xe9", b"the", b"\xe6\x97", b"cat", b"New_York"]
+    vectors = np.random.default_rng(2).normal(size=(len(cut), 3)).astype(np.float32)
+    binary, text = tmp_path / "v.bin", tmp_path / "v.vec"
+    rows = [word + b" " + row.tobytes() for word, row in zip(cut, vectors, strict=True)]
+    binary.write_bytes(b"6 3\n" + b"\n".join(rows))
+    rows = [
+        word + " {!r} {!r} {!r}".format(*map(float, row)).encode()
+        for word, row in zip(cut, vectors, strict=True)
+    ]
+    text.write_bytes(b"6 3\n" + b"\n".join(rows))
+    for file in (binary, text):
+        theirs = KeyedVectors.load_word2vec_format(
+            file, binary=file is binary, unicode_errors="ignore"
+        )
+        words, found = read_vectors(file)
+        assert list(words) == theirs.index_to_key
+        assert words == ("caf", "t", "the", "", "cat", "New_York")
+        np.testing.assert_array_equal(found, theirs.vectors)
+
+
+def test_bytes_of_numbers_are_never_taken_for_a_damaged_word(tmp_path):
+    """A word with a blank, or numbers in float64, shift all that follows."""
+    file = tmp_path / "v.bin"
+    numbers = np.float32([-1.3, 0.7, 1.3, 2.9])
+    rows = [b"New York " + numbers.tobytes(), b"the " + numbers.tobytes()] * 3
+    shifted = b"6 4\n" + b"\n".join(rows)
+    doubles = b"".join(b"w " + NUMBERS[1].astype("<f8").tobytes() for _ in range(9))
+    for content in (shifted, b"9 3\n" + doubles):
+        file.write_bytes(content)
+        with refused(DataError, "found bytes of numbers in its place"):
+            read_vectors(file)
+
+
 LINE = "wanted a word, a blank and 2 numbers, found"
 NO_WORDS = "found no word of letters alone, but such as"
 ARRAYS = "wanted arrays `words` of text and `vectors` of real numbers"
@@ -114,7 +149,7 @@ DAMAGED = [
     ("v.txt", b"0.1 0.2\n-0.3 4e-2\n", f"{NO_WORDS} '0.1'"),
     # Binary files, and text in another encoding than UTF-8.
     ("v.vec", b"5 3\n" + b"\n".join(BINARY_ROWS), UTF_8),
-    ("v.bin", b"1 3\n\xff " + bytes(12), UTF_8),
+    ("v.bin", b"1 3\n\xff " + bytes(12), "wanted words in UTF-8, found 1 of 1"),
     ("v.bin", b"5 3\n" + b"".join(BINARY_ROWS)[:-1], "end of the file after 4"),
     ("v.bin", b"the 0.1 0.2\n", "wanted how many vectors and numbers"),
     ("v.bin", b"9 99999999999\na ", "wanted how many vectors and numbers"),

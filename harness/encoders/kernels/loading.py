@@ -100,6 +100,7 @@ def open_checkpoint(
             padding_id=tokenizer.tokenizer.pad_token_id or 0,
             has_pooler=_has_pooler(name, model, encoder, missing),
         )
+        tokenizer = _with_vector_count(name, tokenizer, kernel)
         _require_agreement(name, tokenizer, kernel, golden_ids)
         # The pass over the golden sentence shows the two facts that are left.
         summary = None
@@ -115,7 +116,12 @@ def open_checkpoint(
 
 
 @contextmanager
-def opening(name: str, folder: Path, library: str = "transformers") -> Iterator[None]:
+def opening(
+    name: str,
+    folder: Path,
+    library: str = "transformers",
+    remedy: str = "mend the file, or fetch it again",
+) -> Iterator[None]:
     """One line for each error of a library that opens a folder, and none of its log messages."""
     verbosity = transformers_logging.get_verbosity()
     shows_bars = transformers_logging.is_progress_bar_enabled()
@@ -123,8 +129,7 @@ def opening(name: str, folder: Path, library: str = "transformers") -> Iterator[
     transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     try:
         with library_errors(
-            f"{name}: wanted an encoder that {library} opens at {folder}",
-            "mend the file, or fetch it again",
+            f"{name}: wanted an encoder that {library} opens at {folder}", remedy
         ):
             yield
     finally:
@@ -234,6 +239,29 @@ def _has_pooler(name: str, model: Any, encoder: Any, missing: set[str]) -> bool:
 # What the model and the tokenizer do with the golden sentence
 
 
+def _with_vector_count(
+    name: str, tokenizer: CuttingTokenizer, kernel: PaddedKernel
+) -> CuttingTokenizer:
+    """The tokenizer, with the number of vectors if it has more tokens.
+
+    Tokens that were added behind the vocabulary may lack a vector, as `[PAD]` often does;
+    a text that has one is refused. Raises DataError for words without a vector.
+    """
+    vector_count = len(kernel.model.get_input_embeddings().weight)
+    token_by_id = {n: token for token, n in tokenizer.tokenizer.get_vocab().items()}
+    added_ids = tokenizer.tokenizer.added_tokens_decoder.keys()
+    lacking = {n for n in token_by_id if n >= vector_count}
+    if not lacking:
+        return tokenizer
+    if lacking - added_ids:
+        raise DataError(
+            f"{name}: the tokenizer has {len(token_by_id)} tokens, the checkpoint vectors for "
+            f"{vector_count}; they do not belong together: fetch the tokenizer and the weights of "
+            "one model"
+        )
+    return replace(tokenizer, vector_count=vector_count)
+
+
 def _require_agreement(
     name: str,
     tokenizer: CuttingTokenizer,
@@ -241,13 +269,6 @@ def _require_agreement(
     golden_ids: Sequence[int],
 ) -> None:
     """Refuse a tokenizer and a model that do not give one vector for each token of a text."""
-    token_count = len(tokenizer.tokenizer)
-    vector_count = len(kernel.model.get_input_embeddings().weight)
-    if token_count > vector_count:
-        raise DataError(
-            f"{name}: the tokenizer has {token_count} tokens, the checkpoint vectors for "
-            f"{vector_count}; they do not belong together"
-        )
     ids_by_word = [set(ids) for ids in tokenizer(PROBE_WORDS)]
     if set.union(*ids_by_word) == set.intersection(*ids_by_word):
         raise DataError(

@@ -1,20 +1,22 @@
 """The tokenizer of a checkpoint folder: texts to token ids, as the files of the folder say.
 
-`tokenizer.json` decides. transformers 5 makes a tokenizer anew from the class that a
-folder names, or from its model type, and leaves out what that class does not know. Every
-number that was published with transformers 4 is of the file's own ids.
+`tokenizer.json` decides how a text is split. transformers 5 makes a tokenizer anew from
+the class that a folder names, or from its model type, and leaves out what that class does
+not know; transformers 4 took the file. What the other files state beside it is applied
+where both versions do: a blank before the first word (`add_prefix_space`), and tokens
+that the file lacks. A setting that would give other ids than the file is refused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from tokenizers import Tokenizer, normalizers
+from tokenizers import Tokenizer, normalizers, pre_tokenizers
 from transformers import AutoTokenizer
 
 from harness.core.errors import DataError, UsageError
@@ -61,6 +63,37 @@ BERT_RULES = {
 }
 
 
+# Where transformers keeps the tokens that were added to a vocabulary.
+TOKEN_FILES = (TOKENIZER_SETTINGS, "added_tokens.json", "special_tokens_map.json")
+# The classes whose ends of a text transformers 4 set by `add_bos_token` and
+# `add_eos_token`; every other class, and transformers 5, pass over the two settings.
+CLASSES_WITH_ENDS = ("CodeLlama", "Cohere", "Gemma", "Llama")
+# What begins a word in the vocabularies of byte pairs and of sentence pieces.
+WORD_BEGINNINGS = ("Ġ", "▁")
+
+
+def _has_prefix(tokenizer: Tokenizer) -> bool:
+    """Whether a blank is put before the first word."""
+    tokens = tokenizer.encode("man", add_special_tokens=False).tokens
+    return bool(tokens) and tokens[0].startswith(WORD_BEGINNINGS)
+
+
+def _merges(tokenizer: Tokenizer, text: str, other: str) -> bool:
+    """Whether two texts have the same tokens."""
+    return bool(tokenizer.encode(text).ids == tokenizer.encode(other).ids)
+
+
+# Settings that transformers 5 makes a tokenizer by, and whether one of the `tokenizers`
+# library follows such a value.
+FOLLOWED: Mapping[str, Callable[[Tokenizer, Any], bool]] = {
+    "add_prefix_space": lambda t, value: _has_prefix(t) is bool(value),
+    "do_lower_case": lambda t, value: _merges(t, "MAN", "man") is bool(value),
+    "keep_accents": lambda t, value: _merges(t, "é à", "e a") is not bool(value),
+    "src_lang": lambda t, value: value in t.encode("").tokens,
+    "strip_accents": lambda t, value: _merges(t, "é à", "e a") is bool(value),
+}
+
+
 @dataclass(frozen=True)
 class CuttingTokenizer:
     """Texts to token ids, cut to a maximum length that leaves room for the special tokens.
@@ -69,6 +102,8 @@ class CuttingTokenizer:
         name: The name of the encoder, for messages.
         tokenizer: The tokenizer of transformers.
         max_length: The maximum length in tokens, special tokens included.
+        vector_count: The number of vectors for tokens that the checkpoint has, where it
+            is smaller than the number of tokens; else None.
 
     Raises:
         UsageError: The special tokens leave no room for another.
@@ -77,6 +112,7 @@ class CuttingTokenizer:
     name: str
     tokenizer: Any
     max_length: int
+    vector_count: int | None = None
 
     def __post_init__(self) -> None:
         # A fast tokenizer that has no room for a word leaves the text uncut and gives
@@ -89,12 +125,18 @@ class CuttingTokenizer:
             )
 
     def lower_cased(self) -> CuttingTokenizer:
-        """This tokenizer on texts in lower case."""
+        """This tokenizer on texts in lower case, as sentence-transformers puts them."""
         tokenizer = deepcopy(self.tokenizer)
-        steps: list[Any] = [normalizers.Lowercase()]
+        if not tokenizer.is_fast:
+            tokenizer.do_lower_case = True
+            return replace(self, tokenizer=tokenizer)
         normalizer = tokenizer.backend_tokenizer.normalizer
+        steps = []
         if normalizer is not None:
-            steps.append(normalizer)
+            is_sequence = isinstance(normalizer, normalizers.Sequence)
+            steps = list(normalizer) if is_sequence else [normalizer]
+        if not any(isinstance(step, normalizers.Lowercase) for step in steps):
+            steps = [normalizers.Lowercase(), *steps]
         tokenizer.backend_tokenizer.normalizer = normalizers.Sequence(steps)
         return replace(self, tokenizer=tokenizer)
 
@@ -126,8 +168,16 @@ class CuttingTokenizer:
                 return_token_type_ids=False,
                 verbose=False,
             )
-        ids: list[list[int]] = encoded["input_ids"]
-        return ids
+        token_ids: list[list[int]] = encoded["input_ids"]
+        if self.vector_count is not None:
+            for text, ids in zip(texts, token_ids, strict=True):
+                if max(ids, default=0) >= self.vector_count:
+                    token = self.tokenizer.convert_ids_to_tokens(max(ids))
+                    raise DataError(
+                        f"{self.name}: wanted a vector for each token, found none for {token!r} in "
+                        f"{text[:60]!r}; leave such texts out"
+                    )
+        return token_ids
 
 
 def open_tokenizer(
@@ -152,13 +202,18 @@ def open_tokenizer(
     file = folder / TOKENIZER_FILE
     if not rebuilt and file.is_file():
         own_tokenizer = Tokenizer.from_file(str(file))
+        own_tokenizer.no_truncation()
+        own_tokenizer.no_padding()
+        if tokenizer.is_fast:
+            _add_stated_tokens(folder, tokenizer, own_tokenizer)
         if _split_differently(tokenizer, own_tokenizer):
-            _require_bert_rules(folder, own_tokenizer)
             if not tokenizer.is_fast:
                 raise DataError(
                     f"{file}: wanted the ids of {type(tokenizer).__name__}, which "
                     f"{TOKENIZER_SETTINGS} names, found others; remove one of the two"
                 )
+            _require_bert_rules(folder, own_tokenizer)
+            _follow_settings(folder, tokenizer.backend_tokenizer, own_tokenizer)
             tokenizer._tokenizer = own_tokenizer
     if tokenizer.is_fast:
         require_no_sampling(file, tokenizer.backend_tokenizer)
@@ -176,13 +231,85 @@ def compared_texts() -> list[str]:
 
 
 def _split_differently(tokenizer: Any, own_tokenizer: Tokenizer) -> bool:
-    """Whether a tokenizer gives other ids than the one of tokenizer.json."""
-    own_tokenizer.no_truncation()
-    own_tokenizer.no_padding()
-    texts = compared_texts()
+    """Whether a tokenizer gives other ids than the one of tokenizer.json.
+
+    The texts include the tokens that either of them has added to its vocabulary.
+    """
+    added_tokens: list[Any] = []
+    if tokenizer.is_fast:
+        added_tokens += tokenizer.added_tokens_decoder.values()
+        added_tokens += own_tokenizer.get_added_tokens_decoder().values()
+    contents = sorted({token.content for token in added_tokens})
+    texts = [*compared_texts(), *(f"man {content} man" for content in contents)]
     own_ids = [encoded.ids for encoded in own_tokenizer.encode_batch(texts)]
     ids = tokenizer(texts, padding=False, truncation=False, verbose=False)["input_ids"]
     return bool(ids != own_ids)
+
+
+def _add_stated_tokens(folder: Path, tokenizer: Any, own_tokenizer: Tokenizer) -> None:
+    """Add to tokenizer.json's the tokens that other files of a folder state, as transformers does.
+
+    Tokens that only the class of `tokenizer` has by default are left out: a class that is
+    not the file's would add some.
+    """
+    stated: set[str] = set()
+    for name in TOKEN_FILES:
+        stated |= _strings(read_settings(folder / name))
+    own_contents = {
+        token.content for token in own_tokenizer.get_added_tokens_decoder().values()
+    }
+    own_tokenizer.add_tokens(
+        [
+            token
+            for _, token in sorted(tokenizer.added_tokens_decoder.items())
+            if token.content in stated - own_contents
+        ]
+    )
+
+
+def _strings(content: Any) -> set[str]:
+    """All texts in the content of a JSON file, names of settings included."""
+    if isinstance(content, str):
+        return {content}
+    parts: list[Any] = []
+    if isinstance(content, dict):
+        parts = [*content, *content.values()]
+    if isinstance(content, list):
+        parts = content
+    return set().union(*map(_strings, parts))
+
+
+def _follow_settings(
+    folder: Path, tokenizer: Tokenizer, own_tokenizer: Tokenizer
+) -> None:
+    """Make tokenizer.json's follow the settings that its class follows, or refuse it.
+
+    Both versions of transformers set the blank before the first word of byte pairs, by
+    the setting or the default of the class. `tokenizer` is made by the class.
+    """
+    own_tokenizer.encode_special_tokens = tokenizer.encode_special_tokens
+    own_step = own_tokenizer.pre_tokenizer
+    step = _byte_level_in(tokenizer.pre_tokenizer)
+    if step is not None and isinstance(own_step, pre_tokenizers.ByteLevel):
+        own_step.add_prefix_space = step.add_prefix_space
+        own_tokenizer.pre_tokenizer = own_step
+    settings = read_settings(folder / TOKENIZER_SETTINGS)
+    for name, is_followed in FOLLOWED.items():
+        value = settings.get(name)
+        if value is None or is_followed(own_tokenizer, value):
+            continue
+        if is_followed(tokenizer, value):
+            raise DataError(
+                f"{folder / TOKENIZER_SETTINGS}: {name} = {value!r}, which {TOKENIZER_FILE} does "
+                "not follow; correct one of the two"
+            )
+
+
+def _byte_level_in(step: Any) -> Any:
+    """The step of byte pairs in a pre-tokenizer; None where it has none."""
+    steps = list(step) if isinstance(step, pre_tokenizers.Sequence) else [step]
+    byte_levels = [s for s in steps if isinstance(s, pre_tokenizers.ByteLevel)]
+    return byte_levels[0] if byte_levels else None
 
 
 def _require_bert_rules(folder: Path, own_tokenizer: Tokenizer) -> None:
@@ -203,11 +330,17 @@ def _require_bert_rules(folder: Path, own_tokenizer: Tokenizer) -> None:
 def _add_stated_ends(folder: Path, tokenizer: Any) -> None:
     """Put the tokens around a text that `add_bos_token` and `add_eos_token` ask for.
 
-    transformers 4 did so; transformers 5 obeys the post-processor of tokenizer.json
-    alone. Raises DataError where a setting forbids a token that is there.
+    Some classes of transformers 4 did so; every other class, and transformers 5, obey the
+    post-processor of tokenizer.json alone. Raises DataError where such a class is asked
+    to leave out a token that is there.
     """
     file = folder / TOKENIZER_SETTINGS
     settings = read_settings(file)
+    stated_class = str(settings.get("tokenizer_class") or type(tokenizer).__name__)
+    if not (folder / TOKENIZER_FILE).is_file() or not stated_class.startswith(
+        CLASSES_WITH_ENDS
+    ):
+        return
     ids = tokenizer("man")["input_ids"]
     is_there = {
         "add_bos_token": ids[:1] == [tokenizer.bos_token_id],
