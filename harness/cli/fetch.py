@@ -24,6 +24,7 @@ from harness.data.catalogue import BUNDLES
 from harness.data.download import offline_switch
 from harness.data.fetch import Fetchable, Fetcher, listing
 from harness.data.places import Places, asset_named, assets_of, every_asset
+from harness.encoders.tensorflow_bert import convert
 from harness.registry import Registry, load_registry, look_up
 from harness.resolve import config_for
 
@@ -73,6 +74,7 @@ def fetch_command(
             tasks=tasks,
             corpora=corpora,
             scratch=Path(scratch),
+            convert=convert,
             offline_switch=switch,
         )
         for name, things in things_by_name.items():

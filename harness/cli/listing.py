@@ -252,7 +252,7 @@ def assets_rows(registry: Registry, places: Places) -> list[ListedRow]:
             getattr(source, "download_size", None),
             what="encoder",
             source=origin,
-            sources=f"hub {source.repo}" if isinstance(source, Hub) else "",
+            sources=", ".join(source.places) if isinstance(source, Hub) else "",
             pinned=pinned_by(encoder),
             licence=encoder.licence,
             cite=encoder.cite,

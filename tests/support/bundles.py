@@ -164,10 +164,12 @@ def write_archive(folder, checkpoint, pieces, *, shards=1, extra=None, **options
     return folder
 
 
-def write_saved_model(folder, checkpoint, pieces, *, lower_cases=None, shards=1):
+def write_saved_model(
+    folder, checkpoint, pieces, *, lower_cases=None, shards=1, scope="module/"
+):
     """A checkpoint as a SavedModel of TensorFlow 1 holds it."""
     prefix = folder / "variables" / "variables"
-    write_bundle(prefix, variables_of(checkpoint, "module/"), shards)
+    write_bundle(prefix, variables_of(checkpoint, scope), shards)
     (folder / "saved_model.pb").write_bytes(b"a graph that nobody reads")
     (folder / "assets").mkdir()
     (folder / "assets" / "vocab.txt").write_text("\n".join(pieces))
