@@ -10,7 +10,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from harness.conclusions.folder import Conclusions
-from harness.core.errors import HarnessError
+from harness.core.errors import HarnessError, UsageError
+from harness.core.hardware import base_name
 from harness.core.interfaces import EncoderConfig, Trained
 from harness.core.provenance import code_digest
 from harness.core.types import Method, Record
@@ -25,6 +26,8 @@ from harness.results.golden_vectors import (
     read_golden_vectors,
     write_golden_vectors,
 )
+from harness.results.index import encoder_of_method
+from harness.results.records import Cell, cell_of
 from harness.results.store import note_failures
 
 
@@ -58,6 +61,8 @@ def make_golden_vectors(
 
 # The baseline
 
+CELLS_SHOWN = 8  # that a message names
+
 
 def promote(
     records: Sequence[Record], runs: Conclusions, committed: Conclusions
@@ -74,7 +79,12 @@ def promote(
 
     Returns:
         How many records and files of golden vectors changed.
+
+    Raises:
+        UsageError: Records that would stay are of other weights of the same encoder.
+            Nothing is written.
     """
+    _require_one_model(records, committed)
     count = committed.store.promote(records)
     for encoder in sorted({golden_name(record.method) for record in records}):
         known = read_golden_vectors(committed.path, encoder)
@@ -92,3 +102,38 @@ def promote(
     }
     write_differences(committed.path, kept)
     return count
+
+
+def _require_one_model(records: Iterable[Record], committed: Conclusions) -> None:
+    """Refuse a part of a run whose weights are not those of the records that would stay.
+
+    A baseline of two models under one name fails the next whole run, or passes a wrong one.
+    Raises UsageError with the cells that have to be measured, too.
+    """
+    measured = {cell_of(record): record for record in records}
+    weights: dict[tuple[str, int | None], str] = {}
+    for cell, record in measured.items():
+        weights[_model_of(cell, committed)] = record.digests.get("weights", "")
+    others: dict[str, list[str]] = {}
+    for record in committed.store.records():
+        cell = cell_of(record)
+        known = record.digests.get("weights", "")
+        model = _model_of(cell, committed)
+        if cell not in measured and weights.get(model, known) != known:
+            others.setdefault(model[0], []).append(str(cell))
+    for encoder, cells in others.items():
+        shown = "; ".join(cells[:CELLS_SHOWN])
+        more = f" and {len(cells) - CELLS_SHOWN} more" if cells[CELLS_SHOWN:] else ""
+        raise UsageError(
+            f"{committed.path}: wanted one model in all records of {encoder}, found other weights "
+            f"in {shown}{more}; measure these in the same run, too (-m and -t select them); "
+            "nothing was written"
+        )
+
+
+def _model_of(cell: Cell, committed: Conclusions) -> tuple[str, int | None]:
+    """A cell's encoder without its length, and of a family, whose members differ, the seed."""
+    name = base_name(encoder_of_method(cell.method))
+    config = committed.registry.encoders.get(name)
+    is_family = config is not None and isinstance(config.source, Trained)
+    return name, cell.seed if is_family else None

@@ -14,7 +14,7 @@ from processes import ROOT
 
 from harness.cli.check import report_in_words
 from harness.conclusions.folder import Conclusions
-from harness.core.errors import DataError
+from harness.core.errors import DataError, UsageError
 from harness.core.tensors import write_tensors
 from harness.data.places import Places
 from harness.encoders.modules import edit_json
@@ -50,7 +50,7 @@ from harness.results.golden_vectors import (
     write_golden_vectors,
 )
 from harness.results.index import Results
-from harness.results.records import SAME_PLATFORM, Cell, encode_run
+from harness.results.records import SAME_PLATFORM, Cell, cell_of, encode_run
 from harness.results.scorings import SIMCSE
 from harness.results.store import Store, note_failures, sidecar_metadata
 from harness.results.verdict import prediction_half_width
@@ -335,6 +335,28 @@ def test_promoting_again_changes_nothing(committed, runs, tmp_path):
     assert promote_run(tmp_path, "again", committed) == 1
 
 
+def test_a_part_of_a_run_with_other_weights_is_not_promoted(committed, runs):
+    """Once a baseline of two models, which the next whole run failed."""
+    before = snapshot(committed)
+    others = {"weights": "other"}
+
+    def promoted_part(*cells):
+        records = [
+            replace(record, digests={**record.digests, **others})
+            for record in Conclusions(runs, FOUND).store.records()
+            if cell_of(record) in cells
+        ]
+        return promote(records, Conclusions(runs, FOUND), Conclusions(committed, FOUND))
+
+    with pytest.raises(
+        UsageError, match=r"other weights in .*\+centre@target on toy"
+    ) as error:
+        promoted_part(PLAIN, *SEEDED)
+    assert "\n" not in str(error.value)
+    assert snapshot(committed) == before
+    assert promoted_part(*CELLS) == len(CELLS)
+
+
 def test_a_partial_run_keeps_the_committed_differences_of_neighbours_alone(tmp_path):
     old, new = (Conclusions(tmp_path / name) for name in ("old", "new"))
     averages = {"glove-mini.mean+sn@target": 70.0, "glove-mini.mean": 60.0}
@@ -496,10 +518,7 @@ def test_by_default_the_quick_set_and_whatever_was_run(committed, runs, tmp_path
 
 
 def test_the_committed_quick_set_can_be_run():
-    """Its data are in the repository: a checkout without other data can be gated."""
     planned = quick_set(load_registry(), ROOT / "results")
-    places = Places(ROOT / "cache")
-    assert all(places.has_data(p.task.asset) for p in planned)
     assert {p.address for p in planned} == set(read_rules(ROOT / "results").quick_cells)
     assert len({p.method.encoder.name for p in planned}) > 1
     assert any(p.method.post for p in planned)
