@@ -67,6 +67,8 @@ class Statement:
         split: The split of the data set.
         revision: The commit of the data set.
         task_type: The kind of task, as the hub names it: STS, Classification.
+        of_mteb: Whether the name of the data set is that of mteb's task.
+        languages: The languages of its texts as mteb writes them, `eng-Latn`.
         model: The model whose number it is, as a card names it.
         source: The file that states it.
         settings: The arguments of `encode` with which mteb measured it, by name.
@@ -80,6 +82,8 @@ class Statement:
     split: str = ""
     revision: str = ""
     task_type: str = ""
+    of_mteb: bool = False
+    languages: tuple[str, ...] = ()
     model: str = ""
     source: str = ""
     settings: Mapping[str, Any] = field(default_factory=dict, hash=False)
@@ -220,6 +224,7 @@ def _entry_of_eval_results(result: Any) -> list[Statement]:
         value=text_of(entry.value),
         metric="main_score",
         data_set=name,
+        of_mteb=True,
         data_set_id=text_of(entry.dataset_id),
         config=config,
         split=split,
@@ -274,6 +279,8 @@ def _statements_of_result_file(path: Path, text: str) -> Iterator[Statement]:
                 config=scores.subset,
                 split=scores.split,
                 revision=text_of(content.get("dataset_revision")),
+                languages=tuple(map(text_of, scores.languages)),
+                of_mteb=True,
                 source=path.name,
                 settings=run_settings.get((task_name, scores.split, scores.subset), {}),
             )

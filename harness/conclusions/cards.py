@@ -88,6 +88,7 @@ class CardNumber:
         why_not: Why nothing here measures it, or why it was not judged; empty where it
             was.
         is_missing: Whether it could be judged with files that are not on this machine.
+        is_no_correlation: Whether its value is none, which is a fault of the card.
         measured: The score under the model's own modules, in points.
         verdict: The verdict on the difference; None where none was judged.
         explanation: The choices that give the stated digits, where it differs and they
@@ -104,6 +105,7 @@ class CardNumber:
     doubt: str = ""
     why_not: str = ""
     is_missing: bool = False
+    is_no_correlation: bool = False
     measured: float | None = None
     verdict: Verdict | None = None
     explanation: FoundChoices | None = None
@@ -194,10 +196,11 @@ class DataSet:
     Attributes:
         name: mteb's name of its task, or the name that an evaluator was given.
         tasks: For each split, the task here that holds its pairs.
-        id: The data set's repository on the hub.
+        ids: Its repositories on the hub, which are compared without case.
         revisions: The commits of this repository that hold the pairs of the tasks here.
         or_tasks: The tasks that a name without a repository may mean as well, by split.
         configs: The subsets that hold the pairs of the tasks here, where not all do.
+        language: The language of its pairs, as mteb abbreviates it.
         why_not: Why nothing here measures it, where nothing does.
         is_guess: Whether the name may also mean other pairs. Then a number on it can be
             confirmed, but a difference does not refute it.
@@ -205,12 +208,19 @@ class DataSet:
 
     name: str
     tasks: Mapping[str, str]
-    id: str = ""
+    ids: tuple[str, ...] = ()
     revisions: tuple[str, ...] = ()
     or_tasks: Mapping[str, str] = field(default_factory=dict)
     configs: tuple[str, ...] = ()
+    language: str = "eng"
     why_not: str = ""
     is_guess: bool = False
+
+    def has_id(self, repository: str) -> bool:
+        """Whether it is a repository of the hub, with or without its owner."""
+        names = [name.lower() for name in self.ids]
+        plain = repository.lower()
+        return plain in names or plain in [name.rpartition("/")[2] for name in names]
 
 
 @cache
@@ -306,6 +316,9 @@ def _score_of_task(statement: Statement, registry: Registry) -> CardNumber:
     data_set = _data_set(statement, registry)
     if data_set.why_not:
         raise UsageError(data_set.why_not)
+    languages = statement.languages
+    if any(not language.startswith(data_set.language) for language in languages):
+        raise UsageError(f"no task here for pairs in {', '.join(languages)}")
     if statement.config not in (data_set.configs or KNOWN_CONFIGS):
         raise UsageError(f"no task here for the subset {statement.config}")
     split = statement.split
@@ -319,7 +332,8 @@ def _score_of_task(statement: Statement, registry: Registry) -> CardNumber:
         raise UsageError(f"the metric {statement.metric} is not measured here")
     readings = readings_in_points(statement.value)
     if not readings:
-        raise UsageError(f"its value {statement.value!r:.30} is no correlation")
+        why_not = f"its value {statement.value!r:.30} is no correlation"
+        return CardNumber(statement, why_not=why_not, is_no_correlation=True)
     named_by_itself = ("", "unknown", statement.data_set.lower())
     has_repository = statement.data_set_id.lower() not in named_by_itself
     may_be_either = not has_repository and statement.revision in NO_REVISION
@@ -337,9 +351,10 @@ def _score_of_task(statement: Statement, registry: Registry) -> CardNumber:
 def _data_set(statement: Statement, registry: Registry) -> DataSet:
     """The data set that a statement names, by its repository or else by its name.
 
-    A name that this project has for a task comes before another's in lower case:
-    `sick-r` holds the pairs of one split, mteb's SICK-R those of all. Raises UsageError
-    for an unknown one, and for the name and the repository of two data sets.
+    Mteb's own names come before others': its STSB is Chinese. A name that this project has
+    for a task comes before another's in lower case: `sick-r` holds the pairs of one split,
+    mteb's SICK-R those of all. Raises UsageError for an unknown one, and for the name and
+    the repository of two data sets.
     """
     text, repository = statement.data_set, statement.data_set_id
     # "MTEB STS12 (en)" is STS12. Trainers of sentence-transformers put the kept
@@ -347,20 +362,24 @@ def _data_set(statement: Statement, registry: Registry) -> DataSet:
     name = re.sub(r"^MTEB\s+|\s*\(.*\)$", "", text).strip()
     name = re.sub(r"^(sts.*)-\d{2,4}$", r"\1", name)
     by_name = {data_set.name.lower(): data_set for data_set in data_sets()}
-    named = by_name.get(text.lower()) or by_name.get(name.lower().replace(" ", "-"))
-    found = named
+    is_of_mteb = statement.of_mteb or text.startswith("MTEB ")
+    names = (f"MTEB {name}" if is_of_mteb else text, text, name.replace(" ", "-"))
+    of_name = [by_name[name.lower()] for name in names if name.lower() in by_name]
+    named = found = of_name[0] if of_name else None
     if repository.startswith(OWN_DATA_SETS):
         name = repository.removeprefix(OWN_DATA_SETS)
     if name in registry.tasks:
         scored_split = "+".join(registry.tasks[name].scored)
         found = DataSet(name=name, tasks={"": name, scored_split: name})
     for data_set in reversed(data_sets()):  # the first that has this repository
-        if data_set.id and repository in (data_set.id, data_set.id.rpartition("/")[2]):
+        # An id without its owner is a name, and mteb's own name is surer.
+        is_name = "/" not in repository and is_of_mteb and named is not None
+        if data_set.has_id(repository) and not is_name:
             found = data_set
     if found is None:
         task_type = f" ({statement.task_type})" if statement.task_type else ""
         raise UsageError(f"no task here{task_type}")
-    if text.startswith("MTEB ") and named and named.tasks != found.tasks:
+    if is_of_mteb and named and named.tasks != found.tasks:
         raise UsageError(f"its name is {text}, its id {repository}")
     return found
 
@@ -370,8 +389,9 @@ def _doubt(data_set: DataSet, statement: Statement) -> str:
     if data_set.is_guess:
         return f"{statement.data_set!r} may be another data set"
     tasks = data_set.tasks.values()
-    known_ids = ("", data_set.id, data_set.name.lower(), *tasks)
-    if statement.data_set_id.lower().removeprefix(OWN_DATA_SETS) not in known_ids:
+    repository = statement.data_set_id.lower().removeprefix(OWN_DATA_SETS)
+    known_names = ("", data_set.name.lower(), *tasks)
+    if repository not in known_names and not data_set.has_id(repository):
         return f"the pairs of {statement.data_set_id!r} are not known here"
     known_revisions = (*NO_REVISION, *data_set.revisions, *tasks)
     if data_set.revisions and statement.revision not in known_revisions:
@@ -446,8 +466,12 @@ class Verification:
 
     @property
     def exit_status(self) -> int:
-        """1 if a number differs, 3 if something is missing or nothing was checked, else 0."""
-        if any(number.differs for number in self.numbers):
+        """1 if a number differs or is none, 3 if anything is missing or unchecked, else 0.
+
+        A value that is no correlation is a fault of the card, as a number that differs. 3
+        is the status where no number was checked, or data, model or card are missing.
+        """
+        if any(number.differs or number.is_no_correlation for number in self.numbers):
             return 1
         is_missing = any(number.is_missing for number in self.numbers)
         if is_missing or self.faults or not self.checked:

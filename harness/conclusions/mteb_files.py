@@ -23,12 +23,15 @@ class SubsetScores:
     Attributes:
         split: The split.
         subset: The subset; empty where the file does not name it.
+        languages: The languages of its texts as mteb writes them, `eng-Latn`; none where
+            the file does not name them.
         metrics: The values by the names of their metrics, values that are no numbers
             included.
     """
 
     split: str
     subset: str
+    languages: tuple[str, ...]
     metrics: Mapping[str, Any]
 
     def cosine(self, correlation: str) -> Any:
@@ -55,8 +58,13 @@ def scores_of_subsets(content: Mapping[str, Any]) -> Iterator[SubsetScores]:
             subsets = subsets or [("", part)]
         for subset, row in subsets:
             if isinstance(row, dict):
-                metrics = dict(_metrics(row))
-                yield SubsetScores(split=split, subset=subset, metrics=metrics)
+                languages = row.get("languages")
+                yield SubsetScores(
+                    split=split,
+                    subset=subset,
+                    languages=tuple(languages) if isinstance(languages, list) else (),
+                    metrics=dict(_metrics(row)),
+                )
 
 
 def _metrics(row: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

@@ -102,9 +102,9 @@ def evaluate(
 
     Examples:
         >>> import harness
-        >>> frame = harness.evaluate("bert-mini", ["mini-sts", "mini-sick"])
+        >>> frame = harness.evaluate("glove-mini", ["mini-sts", "mini-sick"])
         >>> frame[["method", "task", "metric"]].values.tolist()
-        [['bert-mini.mean', 'mini-sts', 'spearman'], ['bert-mini.mean', 'mini-sick',
+        [['glove-mini.mean', 'mini-sts', 'spearman'], ['glove-mini.mean', 'mini-sick',
         'spearman']]
         >>> frame = harness.evaluate(lambda texts: [[len(t), 1] for t in texts], "mini-sts")
         >>> frame.method[0], bool(frame.score[0] < 30)
@@ -329,14 +329,14 @@ def fit_method(
     Examples:
         >>> from pathlib import Path
         >>> from harness import Places, fit_method, load_registry
-        >>> method = load_registry().parse("bert-mini.mean+natsv:1@target")
+        >>> method = load_registry().parse("glove-mini.mean+natsv:1@target")
         >>> places = Places(cache=Path("cache"))
         >>> encoder = method.encoder.load(places.encoder(method.encoder), places.cache)
         >>> embed = fit_method(method, encoder, texts=["A man eats.", "A dog runs.", "It rains."])
         >>> embed(["A man runs.", "A man runs."]).shape
-        (2, 256)
+        (2, 100)
         >>> embed.method.id
-        'bert-mini.mean+natsv:1@own-texts'
+        'glove-mini.mean+natsv:1@own-texts'
     """
     if not isinstance(method, Method):
         raise UsageError(

@@ -33,6 +33,7 @@ from harness.conclusions.cards import OWN_DATA_SETS, DataSet, data_sets
 from harness.core.errors import UsageError
 from harness.core.interfaces import Hub, Pooling, Transform
 from harness.core.metrics import metric_of
+from harness.core.metrics.correlation import COSINE
 from harness.core.types import Method, Record, Task, score_at
 from harness.data.places import Places
 from harness.encoders.kernels.loading import opening
@@ -313,7 +314,8 @@ def eval_results(
     for record in records:
         task = tasks[record.task]
         points = score_at(record.scores, REPORTED_SCORE)
-        if points is None:
+        # A regression on the vectors has scores of the same names.
+        if points is None or metric_of(task).compared != COSINE:
             continue
         data_set, split = _names_on_hub(task)
         notes = (
@@ -324,7 +326,7 @@ def eval_results(
         result = EvalResult(
             task_type="sentence-similarity",
             task_name="STS",
-            dataset_type=data_set.id,
+            dataset_type=data_set.ids[0],
             dataset_name=data_set.name,
             dataset_config="default",
             dataset_split=split,
@@ -373,5 +375,5 @@ def _names_on_hub(task: Task) -> tuple[DataSet, str]:
         for split, name in data_set.tasks.items():
             if name == task.name and data_set.revisions:
                 return data_set, split
-    own_set = DataSet(name=task.name, tasks={}, id=f"{OWN_DATA_SETS}{task.name}")
+    own_set = DataSet(name=task.name, tasks={}, ids=(f"{OWN_DATA_SETS}{task.name}",))
     return own_set, "+".join(task.scored)

@@ -1,12 +1,18 @@
 """Numbers of cards: the forms of the hub and of mteb, and what is refused in a line."""
 
 import json
+import math
 
 import pytest
 import yaml
 
 from harness.conclusions.card_statements import MAX_NUMBERS, statements_of_file
-from harness.conclusions.cards import mark_other_models, numbers_of_model, parse_metric
+from harness.conclusions.cards import (
+    Verification,
+    mark_other_models,
+    numbers_of_model,
+    parse_metric,
+)
 from harness.core.errors import AssetMissing, DataError
 from harness.registry import load_registry
 from harness.results.verdict import readings_in_points
@@ -371,7 +377,22 @@ def test_another_repository_under_the_name_of_a_data_set_can_be_confirmed_alone(
             "",
             "its name is MTEB STS13, its id mteb/sts16-sts",
         ),
+        # mteb's STSB is Chinese, whatever the card calls it.
         ({"type": "C-MTEB/STSB", "name": "MTEB STSB"}, "", "its pairs are Chinese"),
+        ({"type": "c-mteb/stsb", "name": "STS-B"}, "", "its pairs are Chinese"),
+        (
+            {"type": "C-MTEB/STSB", "name": "MTEB STSB (default)"},
+            "",
+            "its pairs are Chinese",
+        ),
+        (
+            {"type": "mteb/STSB", "name": "MTEB STSB (default)"},
+            "",
+            "its pairs are Chinese",
+        ),
+        ({"type": "STSB", "name": "MTEB STSB"}, "", "its pairs are Chinese"),
+        ({"type": "sentence-transformers/stsb", "name": "STSB"}, "sts-b", ""),
+        ({"type": "MTEB/stsbenchmark-STS", "name": "STS-B"}, "sts-b", ""),
         ({"type": "unknown", "name": "sts-dev-768", "split": "dev"}, "sts-b.dev", ""),
         ({"type": "unknown", "name": "stsb test"}, "sts-b", ""),
         (
@@ -394,6 +415,48 @@ def test_the_data_set_of_a_number_is_known_or_refused_with_the_reason(
     write_card(tmp_path, result(**{"revision": None, **about}))
     [number], _ = numbers_of(tmp_path)
     assert (number.task, number.why_not) == (task, why_not)
+
+
+def test_an_id_in_capitals_is_the_one_that_is_known(tmp_path):
+    """Five cards could not be refuted for the capitals of an id."""
+    name = "MTEB STSBenchmarkMultilingualSTS (en)"
+    repository = "PhilipMay/stsb_multi_mt"
+    write_card(tmp_path, result(type=repository, name=name, config="en"))
+    [number], _ = numbers_of(tmp_path)
+    assert (number.task, number.doubt) == ("sts-b", "")
+
+
+@pytest.mark.parametrize(
+    ("task", "languages", "known"),
+    [
+        ("STSB", ["cmn-Hans"], False),
+        ("STSB", [], False),  # as the first versions wrote it
+        ("STSBenchmark", ["eng-Latn"], True),
+        ("STSBenchmark", [], True),
+        ("STS12", ["fra-Latn"], False),
+    ],
+)
+def test_a_result_file_of_another_language_is_not_measured_on_english_pairs(
+    tmp_path, task, languages, known
+):
+    row = {"hf_subset": "default", "languages": languages, "cosine_spearman": 0.378}
+    content = {"task_name": task, "scores": {"test": [row]}}
+    (tmp_path / f"{task}.json").write_text(json.dumps(content))
+    [number], faults = numbers_of(tmp_path / "none", tmp_path / f"{task}.json")
+    assert (bool(number.task), faults) == (known, [])
+
+
+def test_a_value_that_is_no_correlation_is_a_fault_of_the_card(tmp_path):
+    write_card(
+        tmp_path,
+        *(result(value=value) for value in (75.46, 8203.25, math.nan, "80,90")),
+    )
+    numbers, _ = numbers_of(tmp_path)
+    assert [number.is_no_correlation for number in numbers] == [False, True, True, True]
+    right = numbers[0].judged(75.46)
+    assert Verification("", "", numbers=[right]).exit_status == 0
+    for wrong in numbers[1:]:
+        assert Verification("", "", numbers=[right, wrong]).exit_status == 1
 
 
 def test_sick_r_without_a_repository_may_be_of_either_number_of_pairs(tmp_path):
