@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from harness.results.verdict import Verdict as Verdict
     from harness.results.verdict import verdict as verdict
     from harness.transforms.affine import Affine as Affine
+    from harness.transforms.affine import FromMoments as FromMoments
     from harness.transforms.affine import Moments as Moments
 
     __all__: list[str]

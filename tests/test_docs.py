@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 from committed import FOLDER
 from documents import (
     ROOT,
@@ -261,8 +262,27 @@ def test_an_example_of_an_entry_has_the_keys_of_its_file(page, kind):
 
 # Versions
 
+CHANGELOG = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+
 
 def test_the_changelog_has_the_version_of_the_project():
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
-    assert f"\n## {project['project']['version']} - " in changelog
+    """Until a release it is a development version of the next one (PEP 440)."""
+    newest, date = re.search(r"^## (\S+) - (.*)$", CHANGELOG, re.MULTILINE).groups()
+    assert newest == VERSION.partition(".dev")[0]
+    assert (date == "unreleased") == (".dev" in VERSION)
+
+
+def test_the_example_of_a_workflow_pins_the_last_release_and_what_computes():
+    workflow = yaml.safe_load((ROOT / ".ci" / "workflow-example.yml").read_text())
+    [install] = [
+        step["run"]
+        for step in workflow["jobs"]["embeddings"]["steps"]
+        if "pip install" in step.get("run", "")
+    ]
+    pins = dict(word.split("==") for word in install.split() if "==" in word)
+    released = re.findall(r"^## (\S+) - \d", CHANGELOG, re.MULTILINE)
+    assert pins.pop("sentence-embedding-harness") == released[0]
+    constraints = (ROOT / ".ci" / "constraints.txt").read_text().split()
+    assert {f"{name}=={version}" for name, version in pins.items()} <= {*constraints}
+    assert {"torch", "transformers", "tokenizers"} <= {*pins}

@@ -18,7 +18,8 @@ from processes import ROOT
 from harness.core.provenance import code_digest
 
 PIP = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--no-input"]
-CELL = ["-m", "glove-mini.mean", "-t", "mini-sts"]
+CELL = ["-m", "bert-mini.mean", "-t", "mini-sts"]
+LARGEST = 15_000_000  # bytes
 
 pytestmark = pytest.mark.slow
 
@@ -90,6 +91,7 @@ def test_the_wheel_is_the_folder_harness_alone(wheel):
         "harness",
         "sentence_embedding_harness",
     }
+    assert wheel.stat().st_size < LARGEST
     assert "harness/baselines/whitening.py" in names
     assert "harness/data/committed/papers/simcse.t5.toml" in names
     assert {"harness/contracts/laws.py", "harness/py.typed"} <= set(names)
@@ -119,7 +121,7 @@ def test_it_is_the_code_of_the_checkout_and_no_other_projects_commit(installed):
     assert (digest, commit) == (code_digest(), "None")
     assert "minilm.mean" in installed("harness", "list")
     assert "1 of 1 cell" in installed("harness", "run", "--dry-run", *CELL)
-    assert "Spearman 33.88" in installed("harness", "run", *CELL)
+    assert "Spearman 43.97" in installed("harness", "run", *CELL)
     assert "agrees: 1 cell" in installed("harness", "check", *CELL)
     assert "1 of 1 agrees with" in installed("harness", "reproduce", *CELL)
     assert {path.name for path in installed.folder.iterdir()} == {"runs", "cache"}
@@ -148,6 +150,15 @@ def test_the_how_to_on_plug_ins_runs_from_an_empty_folder(installed, tmp_path):
     assert len(re.findall(r"^\\texttt\{bert-mini\.mean", table, re.MULTILINE)) == 3
     assert "\\approx" in table
     assert "bert-mini.mean+my-method@target" in answers[-1]
+
+
+def test_an_encoder_that_a_wheel_leaves_out_is_named_in_a_line(installed):
+    cell = ["-m", "glove-mini.mean", "-t", "mini-sts"]
+    said = installed("harness", "run", *cell, status=3)
+    assert "not in a wheel: --encoder glove-mini=PATH" in " ".join(said.split())
+    copy = ROOT / "harness" / "data" / "embedded" / "glove-mini"
+    of_copy = ["--encoder", f"glove-mini={copy / 'vectors.safetensors'}"]
+    assert "Spearman 33.88" in installed("harness", "run", *cell, *of_copy)
 
 
 def test_the_installed_results_are_never_written(installed):

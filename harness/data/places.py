@@ -229,6 +229,13 @@ class Places:
 
 def _missing_encoder(name: str, source: Source) -> AssetMissing:
     """The error for an encoder that is in none of its places."""
+    if isinstance(source, Packaged):
+        step = (
+            f"--encoder {name}=PATH with a copy of {source.package} of the repository"
+        )
+        return AssetMissing(
+            f"{name} is in the repository, and not in a wheel: {step}", step
+        )
     description = str(source)
     commands = [f"harness fetch {name}"]  # the first is the one to try first
     if isinstance(source, Hub):

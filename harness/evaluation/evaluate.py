@@ -102,9 +102,9 @@ def evaluate(
 
     Examples:
         >>> import harness
-        >>> frame = harness.evaluate("glove-mini", ["mini-sts", "mini-sick"])
+        >>> frame = harness.evaluate("bert-mini", ["mini-sts", "mini-sick"])
         >>> frame[["method", "task", "metric"]].values.tolist()
-        [['glove-mini.mean', 'mini-sts', 'spearman'], ['glove-mini.mean', 'mini-sick',
+        [['bert-mini.mean', 'mini-sts', 'spearman'], ['bert-mini.mean', 'mini-sick',
         'spearman']]
         >>> frame = harness.evaluate(lambda texts: [[len(t), 1] for t in texts], "mini-sts")
         >>> frame.method[0], bool(frame.score[0] < 30)
@@ -329,14 +329,14 @@ def fit_method(
     Examples:
         >>> from pathlib import Path
         >>> from harness import Places, fit_method, load_registry
-        >>> method = load_registry().parse("glove-mini.mean+natsv:1@target")
+        >>> method = load_registry().parse("bert-mini.mean+natsv:1@target")
         >>> places = Places(cache=Path("cache"))
         >>> encoder = method.encoder.load(places.encoder(method.encoder), places.cache)
         >>> embed = fit_method(method, encoder, texts=["A man eats.", "A dog runs.", "It rains."])
         >>> embed(["A man runs.", "A man runs."]).shape
-        (2, 100)
+        (2, 256)
         >>> embed.method.id
-        'glove-mini.mean+natsv:1@own-texts'
+        'bert-mini.mean+natsv:1@own-texts'
     """
     if not isinstance(method, Method):
         raise UsageError(

@@ -118,11 +118,11 @@ def as_mteb(
 
     Examples:
         >>> from harness import as_mteb
-        >>> model = as_mteb("glove-mini.mean")
+        >>> model = as_mteb("bert-mini.mean")
         >>> model.encode([{"text": ["A man is eating.", "Someone eats."]}]).shape
-        (2, 100)
+        (2, 256)
         >>> model.mteb_model_meta.name
-        'harness/glove-mini.mean'
+        'harness/bert-mini.mean'
     """
     if places is None:
         places = Places.from_environment(os.environ)

@@ -30,7 +30,32 @@ CACHED_ROWS = 512
 
 
 class FromMoments:
-    """The base of post-processors that draw nothing and need a mean and a covariance alone."""
+    """The base of post-processors that draw nothing and need a mean and a covariance alone.
+
+    A post-processor that inherits it is a frozen dataclass with a `name` and a `fit`, which
+    gets rows (n, D) or their `Moments` and returns an `Affine`.
+
+    Attributes:
+        from_moments: That it is fitted on `Moments`, so that any corpus streams.
+        deterministic: That it draws nothing: one seed is enough.
+        share: The share of a corpus that a fit sees, from 0 to 1.
+        dropout: Whether it is fitted on encodings with dropout.
+
+    Examples:
+        >>> from dataclasses import dataclass
+        >>> import numpy as np
+        >>> from harness import Affine, FromMoments, Moments
+        >>> @dataclass(frozen=True)
+        ... class Centre(FromMoments):
+        ...     name = "centre"
+        ...
+        ...     def fit(self, x, rng):
+        ...         mean = Moments.of(x).mean
+        ...         return Affine(mean, np.eye(len(mean)), rank=len(mean))
+        >>> x = np.array([[1.0, 2.0], [3.0, 2.0]])
+        >>> Centre().fit(x, np.random.default_rng(0))(x).tolist()
+        [[-1.0, 0.0], [1.0, 0.0]]
+    """
 
     from_moments: ClassVar[bool] = True
     deterministic: ClassVar[bool] = True

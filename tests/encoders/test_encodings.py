@@ -61,6 +61,7 @@ def require_right(cache, texts):
 @settings(max_examples=30, deadline=None)
 @given(SENTENCES, SENTENCES)
 def test_each_distinct_sentence_is_encoded_once_ever_and_read_as_it_was(stored, asked):
+    """Repeated texts that were encoded each time: embeddings-benchmark/mteb#738."""
     config = FakeConfig()
     with tempfile.TemporaryDirectory() as folder:
         for texts in (stored, asked, stored):

@@ -102,6 +102,7 @@ def test_batches_hold_every_row_once_within_the_budget(lengths, budget, equal):
 
 @pytest.mark.parametrize("kind", ["bert", "mpnet", "t5"])
 def test_workers_order_and_batches_leave_no_trace(kind, load):
+    """A vector that depends on the batch: sentence-transformers#2312."""
     encoder = load(kind)
     route, library = encoder.choice.route, encoder.choice.library
     whole = run_by(encoder, Choice(route, library, 1, 1, 4096)).encode(TEXTS)

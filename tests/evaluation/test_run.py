@@ -220,7 +220,10 @@ def test_a_second_run_measures_nothing_and_writes_nothing(tmp_path):
 
 
 def test_other_weights_data_or_labels_are_measured_again(tmp_path):
-    """The labels of a regression are not scored, and still they move the score."""
+    """Vectors of another model from a cache: embeddings-benchmark/mteb#3192.
+
+    The labels of a regression are not scored, and still they move the score.
+    """
     other = method(encoder=FakeConfig(weights="other"))
     learnt = [
         task("learnt", load=Sentences(labels=n), metric="regression") for n in (0, 1)

@@ -128,6 +128,7 @@ def test_every_published_number_has_its_digits_its_scores_and_its_verdict():
 
 @pytest.mark.parametrize("scoring", SCORINGS, ids=lambda scoring: scoring.id)
 def test_a_board_has_every_score_and_averages_of_whole_rows_alone(scoring):
+    """Averages that skip what was not measured: embeddings-benchmark/mteb#4263."""
     methods = [*dict.fromkeys(method for method, _ in RECORDS)]
     ending = ".senteval" if scoring.text == "senteval" else ""
     path = scoring.correlation, scoring.aggregation

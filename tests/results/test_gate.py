@@ -518,7 +518,10 @@ def test_by_default_the_quick_set_and_whatever_was_run(committed, runs, tmp_path
 
 
 def test_the_committed_quick_set_can_be_run():
+    """Its data are in the repository: a checkout without other data can be gated."""
     planned = quick_set(load_registry(), ROOT / "results")
+    places = Places(ROOT / "cache")
+    assert all(places.has_data(p.task.asset) for p in planned)
     assert {p.address for p in planned} == set(read_rules(ROOT / "results").quick_cells)
     assert len({p.method.encoder.name for p in planned}) > 1
     assert any(p.method.post for p in planned)

@@ -28,6 +28,7 @@ KILLS = 3
 
 @pytest.mark.slow
 def test_a_run_that_is_killed_again_and_again_ends_as_one_that_was_not(tmp_path):
+    """A run that starts anew after a crash: embeddings-benchmark/mteb#4655."""
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     for folder in (whole, cut):  # with nothing to compare with: status 1
         (folder / "results").mkdir(parents=True)

@@ -9,34 +9,20 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from harness import Affine, Moments
+from harness import Affine, FromMoments, Moments
 
 
 @dataclass(frozen=True)
-class Mine:
+class Mine(FromMoments):
     """x -> x - mean. Fields hold settings, nothing fitted: a field `k: int` makes `mine:6`."""
 
     name: ClassVar[str] = "mine"  # as in the id; with a setting a property: `mine:6`
-    from_moments: ClassVar[bool] = (
-        True  # fitted from a mean and a covariance: any corpus streams
-    )
-    deterministic: ClassVar[bool] = (
-        True  # never draws from the generator: one seed is enough
-    )
-    share: ClassVar[float] = 1.0  # of a corpus that a fit sees
-    dropout: ClassVar[bool] = False  # fitted on encodings as they are scored
 
     def fit(self, x: Any, rng: np.random.Generator) -> Affine:  # noqa: ARG002 - draws nothing
-        """Fit a new map on rows (n, D), or on their Moments since `from_moments` is True.
-
-        Returns a map of rows (m, D) to rows (m, K) in float64. `Moments.of` raises
-        ScoreError for rows that are not finite, `principal` for rows that are all
-        equal.
-        """
+        """The map of rows (m, D) to rows (m, K), fitted on rows (n, D) or their Moments."""
         moments = Moments.of(x)
-        return Affine(
-            moments.mean, np.eye(len(moments.mean)), rank=moments.principal.rank
-        )
+        rank = moments.principal.rank
+        return Affine(moments.mean, np.eye(len(moments.mean)), rank=rank)
 
 
 # By its word in ids, what makes it of the argument after the colon, if it takes one.
