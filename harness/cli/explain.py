@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from dataclasses import asdict
 from typing import Annotated
 
@@ -16,16 +17,18 @@ import typer
 
 from harness.cli import options as opt
 from harness.conclusions.folder import Conclusions
-from harness.conclusions.owners import owners_of, read_figures
 from harness.core.errors import UsageError
 from harness.core.terminal import wrapped
 from harness.data.places import Places
 from harness.registry import look_up
 from harness.report.diagnosis import answer_lines, diagnosis_facts
-from harness.report.explanation import effect_facts, owners_in_words, render_explanation
+from harness.report.explanation import effect_facts, render_explanation
 from harness.report.next_steps import command_to_search
+from harness.report.owners import origin_facts, origins_in_words
 from harness.report.sentences import standing_in_words
 from harness.resolve import Resolver
+
+STANDARD_INPUT = "-"  # in the place of numbers
 
 
 def explain_command(
@@ -41,8 +44,9 @@ def explain_command(
         str | None,
         typer.Option(
             metavar="SCORE",
-            help="Your number, or several: sts12=45.09,sts13=64.30. Says why it differs. Without "
-            "a table: whose numbers they are; a card, JSON or CSV file of them will do, too.",
+            help="Your number, or several: sts12=45.09,sts13=64.30, or a table as text, a file of "
+            "it, or - for standard input. Says why it differs; without a published row, whose "
+            "numbers they are.",
         ),
     ] = None,
     verbose: Annotated[
@@ -74,12 +78,16 @@ def explain_command(
     among other scores, pairs, poolings, prompts, lengths and precisions of that model,
     the cheapest first; exit status 1 if none gives its digits.
     """
+    if mine == STANDARD_INPUT:
+        mine = sys.stdin.read()
     if cell is None and model is not None:
         raise UsageError(
             "--model needs the task of the number: explain TASK --model ..."
         )
-    if cell is None:
-        _name_owners(sources.folder, mine, as_json=as_json)
+    is_table = cell is not None and "/" not in cell
+    if cell is None or (is_table and mine is not None and model is None):
+        folder = sources.folder
+        _name_owners(folder, mine, cell or "", verbose=verbose, as_json=as_json)
         return
     if model is not None:
         if mine is None:
@@ -118,29 +126,20 @@ def explain_command(
         _explain_protocol(folder, cell, every_effect=every_choice, as_json=as_json)
 
 
-def _name_owners(folder: Conclusions, mine: str | None, *, as_json: bool) -> None:
-    """Print the published rows that have a reader's numbers."""
+def _name_owners(
+    folder: Conclusions, mine: str | None, table: str, *, verbose: bool, as_json: bool
+) -> None:
+    """Print the published rows, of a table or of all, that have a reader's numbers."""
     if mine is None:
         raise UsageError(
             "wanted a published number (harness list papers), or --mine with your numbers"
         )
-    figures = read_figures(mine)
-    owners = owners_of(figures, folder.published_numbers.values())
+    origins = folder.origins(mine, table)
     if as_json:
-        rows = [
-            {
-                "row": owner.first.row_id,
-                "method": owner.first.method,
-                "equal": list(owner.equal),
-                "to_rounding": list(owner.near),
-                "misfits": list(owner.misfits),
-            }
-            for owner in owners
-        ]
-        opt.say(json.dumps(rows))
+        opt.say(json.dumps([origin_facts(origin) for origin in origins]))
         return
     width = opt.terminal_width()
-    for line in owners_in_words(owners, len(figures)):
+    for line in origins_in_words(origins, verbose=verbose):
         opt.say(wrapped(line, width))
 
 

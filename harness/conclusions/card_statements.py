@@ -132,6 +132,14 @@ def statements_of_file(path: Path) -> Iterator[Statement]:
         text = path.read_bytes().decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"{path}: wanted a text in UTF-8, found {error}") from None
+    yield from statements_of_text(path, text)
+
+
+def statements_of_text(path: Path, text: str) -> Iterator[Statement]:
+    """The numbers of a card or result file that was read, in the form that its name tells.
+
+    Raises DataError for a malformed text.
+    """
     match path.suffix:
         case ".json":
             yield from _statements_of_result_file(path, text)

@@ -34,7 +34,16 @@ from harness.conclusions.numbers import (
     published_numbers,
     published_rows,
     reported_numbers,
+    row_and_column,
 )
+from harness.conclusions.owners import (
+    AVERAGE,
+    Origin,
+    column_of,
+    numbers_by_row,
+    origin_of,
+)
+from harness.conclusions.pasted import read_pasted, values_of_row
 from harness.conclusions.searches import Search, read_searches
 from harness.conclusions.standings import Standings, standings_of
 from harness.conclusions.threads import Thread, read_threads
@@ -118,6 +127,19 @@ class Conclusions(ResultsFolder):
         return published_rows(self.published_numbers.values())
 
     @cached_property
+    def numbers_by_row(self) -> Mapping[str, Mapping[str, PublishedNumber]]:
+        """The published scores of one run, by row and the plain name of the column."""
+        return numbers_by_row(self.published_numbers.values())
+
+    @cached_property
+    def published_columns(self) -> frozenset[str]:
+        """The plain names of all columns with published scores, and what else they are called."""
+        columns = {
+            column_of(number): number for number in self.published_numbers.values()
+        }
+        return frozenset({*columns, AVERAGE})
+
+    @cached_property
     def standings(self) -> Standings:
         """What published numbers say of each other, by id."""
         return standings_of(self.published_numbers.values(), self.published_rows)
@@ -182,6 +204,30 @@ class Conclusions(ResultsFolder):
         scores = [score for _, scores in self.compared_references for score in scores]
         return conformance.find_confirmations(scores, self.records, self.registry)
 
+    # Whose numbers a reader has
+
+    def origins(self, mine: str, table: str = "") -> Sequence[Origin]:
+        """The published rows that print the figures of each row of a reader's text.
+
+        Args:
+            mine: A text or the name of a file, as `read_pasted` takes it.
+            table: The only table whose rows are looked at; empty for all.
+
+        Raises:
+            UsageError: The text has no named numbers, or there is no such table.
+            DataError: The file has none.
+        """
+        rows = self.numbers_by_row
+        if table:
+            table_id = self.table(table).id
+            rows = {
+                row_id: numbers
+                for row_id, numbers in rows.items()
+                if row_id.startswith(f"{table_id}/")
+            }
+        pasted = read_pasted(mine, self.published_columns)
+        return [origin_of(row, rows, is_of_table=bool(table)) for row in pasted]
+
     # Why a number is what it is
 
     def explain(self, name: str) -> Explanation:
@@ -210,12 +256,16 @@ class Conclusions(ResultsFolder):
 
         Args:
             place: `TABLE/ROW/COLUMN`, or `TABLE/ROW` for numbers of several columns.
-            mine: `47.29`, or `sts12=45.09,sts13=64.30`.
+            mine: `47.29`, or a row of named numbers as `read_pasted` takes it.
 
         Raises:
             UsageError: There is no such row or column, or `mine` has no such numbers.
+            DataError: The file of the numbers has none.
         """
-        numbers, unknown_columns = reported_numbers(place, mine, self.tables)
+        row_id, column = row_and_column(place)
+        columns = [*self.numbers_by_row.get(row_id, ())]
+        values = values_of_row(mine, self.published_columns, column, columns)
+        numbers, unknown_columns = reported_numbers(row_id, values, self.tables)
         diagnosis = diagnose(numbers, self.published_rows, self.causes, unknown_columns)
         if diagnosis.is_sure:
             return diagnosis

@@ -7,7 +7,6 @@ A reader's numbers belong to published ones, or are looked for among all rows.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,7 +15,13 @@ from statistics import fmean
 from harness.core.errors import UsageError
 from harness.results.published import DataSets, PublishedNumber, Table
 from harness.results.published_tables import published_number
-from harness.results.verdict import Agreement, Published, agreement, readings_in_points
+from harness.results.verdict import (
+    MOST_ROUNDED,
+    Agreement,
+    Published,
+    agreement,
+    readings_in_points,
+)
 
 # Columns that tell a model from all others: of the published rows, three figures with two
 # decimals are equal for copies and reruns of one model alone.
@@ -150,6 +155,13 @@ class Figure:
             return Agreement.DIFFERENT
         return agreement(self.given, number.printed)
 
+    def has_digits_of(self, number: PublishedNumber) -> bool:
+        """Whether a published number is the same, to rounding where both have two decimals."""
+        agreed = self.agreement_with(number)
+        decimals = min(self.given.decimals, number.decimals)
+        is_rounded = agreed is Agreement.ROUNDING and decimals >= MOST_ROUNDED
+        return agreed is Agreement.SAME or is_rounded
+
 
 @dataclass(frozen=True, kw_only=True)
 class ReportedNumber(Figure):
@@ -163,63 +175,45 @@ class ReportedNumber(Figure):
         return self.points - self.published.score
 
 
-COLUMN_AND_NUMBER = re.compile(r"([\w.-]+)=(.*)")
 SMALLEST_SCORE = 5.0  # points; a reader's 0.61 for a higher score is 61
 
 
+def row_and_column(place: str) -> tuple[str, str]:
+    """`TABLE/ROW` and the column of `TABLE/ROW/COLUMN`, which is empty without one."""
+    parts = place.split("/")
+    return "/".join(parts[:2]), "/".join(parts[2:])
+
+
 def reported_numbers(
-    place: str, text: str, tables: Sequence[Table]
+    row_id: str, values: Mapping[str, str], tables: Sequence[Table]
 ) -> tuple[tuple[ReportedNumber, ...], tuple[str, ...]]:
-    """Read a reader's numbers for a published row.
+    """A reader's numbers for a published row.
 
     Args:
-        place: `TABLE/ROW/COLUMN` for one number, or `TABLE/ROW` for several.
-        text: `47.29`, or `sts12=45.09,sts13=64.30`.
+        row_id: `TABLE/ROW`.
+        values: The numbers as they are written, by column.
         tables: All published tables.
 
     Returns:
         The numbers, and the names of columns that the row does not have.
 
     Raises:
-        UsageError: There is no such row, none of its columns is named, or the text has
-            no numbers.
+        UsageError: There is no such row, none of its columns is named, or a value is no
+            score.
     """
-    if "=" not in text:
-        if place.count("/") < 2:
-            raise UsageError(
-                f"--mine {text}: wanted COLUMN=NUMBER, as in sts12=45.09,sts13=64.30, or a "
-                "published number with its column: TABLE/ROW/COLUMN"
-            )
-        return (_reported_number(published_number(place, tables), text),), ()
-    row = "/".join(place.split("/")[:2])  # TABLE/ROW
     numbers, unknown_columns = [], []
     fault: UsageError | None = None
-    for column, number in columns_and_numbers(text):
+    for column, value in values.items():
         try:
-            published = published_number(f"{row}/{column}", tables)
+            published = published_number(f"{row_id}/{column}", tables)
         except UsageError as error:
             fault = error
             unknown_columns.append(column)
         else:
-            numbers.append(_reported_number(published, number))
+            numbers.append(_reported_number(published, value))
     if not numbers and fault is not None:
         raise fault
     return tuple(numbers), tuple(unknown_columns)
-
-
-def columns_and_numbers(text: str) -> Iterator[tuple[str, str]]:
-    """The columns and numbers of `sts12=45.09,sts13=64.30`, as they are typed.
-
-    Raises UsageError for a part without a column.
-    """
-    for part in text.split(","):
-        match = COLUMN_AND_NUMBER.fullmatch(part.strip())
-        if match is None:
-            raise UsageError(
-                f"--mine {part}: wanted COLUMN=NUMBER, as in sts12=45.09, or without a published "
-                "number a file that exists"
-            )
-        yield match[1], match[2]
 
 
 def _reported_number(published: PublishedNumber, text: str) -> ReportedNumber:

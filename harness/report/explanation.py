@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from harness.conclusions.effects import Effect, other_choices
 from harness.conclusions.explain import Explanation
 from harness.conclusions.folder import Conclusions
-from harness.conclusions.owners import Owner
 from harness.core.terminal import counted, signed, text_table, wrapped
 from harness.registry import Registry
 from harness.report.sentences import (
@@ -155,39 +154,3 @@ def render_explanation(
         signed=signed,
     )
     return "\n".join(wrapped(line, width) for line in text.splitlines())
-
-
-# Whose numbers
-
-OWNERS_SHOWN = 8
-
-
-def owners_in_words(owners: Sequence[Owner], figures: int) -> list[str]:
-    """The rows that print a reader's numbers, the ones that print most first.
-
-    Args:
-        owners: The rows.
-        figures: How many numbers the reader gave.
-    """
-    if not owners:
-        return ["No published row has these numbers."]
-    models = set()  # of the rows that print as many numbers as the first
-    for owner in owners:
-        if len(owner.misfits) == len(owners[0].misfits):
-            models.add((owner.first.protocol.encoder, owner.first.start))
-    lines = []
-    if len(models) > 1:
-        lines.append("Ambiguous: rows of several models have these numbers.")
-    for owner in owners[:OWNERS_SHOWN]:
-        cell = owner.first
-        method = f" ({cell.method})" if cell.method else ""
-        columns = f", but not {', '.join(owner.misfits)}" if owner.misfits else ""
-        count = f"{figures - len(owner.misfits)} of {figures}"
-        if owner.near:
-            part = f", {len(owner.near)} of them" if owner.equal else ""
-            count += f"{part} to rounding"
-        lines.append(f"{count}: {cell.row.name}{method}, {cell.row_id}{columns}")
-    hidden = len(owners) - OWNERS_SHOWN
-    if hidden > 0:
-        lines.append(f"{hidden} more rows have as many of them or fewer.")
-    return lines

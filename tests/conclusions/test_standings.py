@@ -1,18 +1,14 @@
 """The standing of published numbers, and whose numbers a reader has."""
 
-import json
 from dataclasses import replace
-from itertools import cycle
 from operator import attrgetter
 
 import pytest
 from committed import FOLDER
 
 from harness.conclusions.numbers import published_rows
-from harness.conclusions.owners import owners_of, read_figures
 from harness.conclusions.standings import StandingKind, standings_of, work_of
-from harness.core.errors import DataError, UsageError
-from harness.report.explanation import owners_in_words
+from harness.report.owners import origins_in_words
 from harness.report.sentences import standing_in_words
 
 STANDINGS = FOLDER.standings
@@ -55,7 +51,7 @@ def test_standings_and_owners_are_golden(approved):
     for name in KNOWN:
         lines += [name, *map(standing_in_words, STANDINGS.get(name, ())), ""]
     for mine in MINE:
-        lines += [mine, *owners_in_words(*owners(mine)), ""]
+        lines += [mine, *origins_in_words(FOLDER.origins(mine)), ""]
     assert "\n".join(lines) == approved("golden/standings.txt")
 
 
@@ -213,61 +209,3 @@ def test_numbers_of_tasks_that_are_not_here_stay_apart_in_their_row():
     ]
     without_task = {number.id for number in NUMBERS.values() if not number.tasks}
     assert without_task <= set(kept)
-
-
-# Whose numbers
-
-
-def owners(mine):
-    figures = read_figures(mine)
-    return owners_of(figures, NUMBERS.values()), len(figures)
-
-
-def test_rows_that_are_moved_have_no_false_owner():
-    every_third = published_rows(NUMBERS.values())[::3]
-    for moved, row in zip(cycle((0.1, 0.2, 0.3)), every_third, strict=False):
-        first_four = [*row.numbers.values()][:4]
-        mine = ",".join(
-            f"{number.column.id}={number.points + moved * (-1) ** place:.2f}"
-            for place, number in enumerate(first_four)
-        )
-        assert len(first_four) < 4 or owners(mine)[0] == []
-
-
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("mine.csv", "STS12,STS13,STSBenchmark\n72.37,80.60,82.03\n"),
-        (
-            "STS12.json",
-            json.dumps(
-                {
-                    "task_name": "STS12",
-                    "scores": {"test": [{"cosine_spearman": 0.7236899999}]},
-                }
-            ),
-        ),
-    ],
-)
-def test_figures_are_read_from_files(tmp_path, name, text):
-    (tmp_path / name).write_text(text)
-    found, _ = owners(str(tmp_path / name))
-    assert found[0].first.method == "minilm.mean"
-
-
-@pytest.mark.parametrize(
-    ("text", "complaint"),
-    [
-        ("name\nsomething\n", "wanted Spearman correlations in .* found none"),
-        ("model,STS12\nmine,72.37\nother,72.63\n", "one model in one row .* 2 rows"),
-    ],
-)
-def test_a_file_without_the_figures_of_one_model_is_refused(tmp_path, text, complaint):
-    (tmp_path / "mine.csv").write_text(text)
-    with pytest.raises(DataError, match=complaint):
-        read_figures(str(tmp_path / "mine.csv"))
-
-
-def test_a_repeated_column_is_refused():
-    with pytest.raises(UsageError, match="one number a column"):
-        read_figures("sts12=1.0,STS12=2.0")
