@@ -9,7 +9,8 @@ vectors. Importing this module does not import torch.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from harness.core.errors import (
 from harness.core.files import parse_json, require_no_pointer
 
 CONFIG_FILE = "config.json"
+VOCABULARY_FILE = "vocab.txt"  # of BERT: the word pieces, one a line
 SAFETENSORS = "model.safetensors"
 INDEX = "model.safetensors.index.json"
 PICKLED = "pytorch_model.bin"
@@ -177,6 +179,46 @@ def require_nothing_unapplied(folder: Path) -> None:
                 f"{file}: {setting} = {value!r:.80} is no setting of sentence-transformers 6, "
                 "which opens no folder with it; remove it"
             )
+
+
+# A BERT of 2018 or 2019, whose settings do not name what they are of.
+UNNAMED_BERT_SETTINGS = frozenset(
+    {
+        *("hidden_act", "hidden_size", "intermediate_size", "max_position_embeddings"),
+        *("num_attention_heads", "num_hidden_layers", "type_vocab_size", "vocab_size"),
+    }
+)
+CAPITAL = re.compile(r"[A-Z]")
+
+
+def is_unnamed_bert(folder: Path) -> bool:
+    """Whether a folder holds a BERT as it was saved before config.json named a model type.
+
+    Its settings have BERT's names, it names no other class, and its vocabulary is
+    `vocab.txt`. Raises DataError for a vocabulary with capital letters where no file says
+    whether texts are put into lower case: transformers would do that.
+    """
+    settings = read_settings(folder / CONFIG_FILE)
+    classes = settings.get("architectures") or ["Bert"]
+    vocabulary = folder / VOCABULARY_FILE
+    is_bert = settings.keys() >= UNNAMED_BERT_SETTINGS and all(
+        str(name).startswith("Bert") for name in classes
+    )
+    if "model_type" in settings or not is_bert or not vocabulary.is_file():
+        return False
+    stated = read_settings(folder / "tokenizer_config.json")
+    has_rules = "do_lower_case" in stated or (folder / "tokenizer.json").is_file()
+    if not has_rules and has_capitals(vocabulary.read_text("utf-8").split("\n")):
+        raise DataError(
+            f"{folder / 'tokenizer_config.json'}: wanted do_lower_case, since {vocabulary.name} "
+            'has pieces with capital letters, found none; write {"do_lower_case": false} into it'
+        )
+    return True
+
+
+def has_capitals(pieces: Iterable[str]) -> bool:
+    """Whether a vocabulary is of texts with capitals; special tokens, in brackets, do not count."""
+    return any(CAPITAL.search(piece) for piece in pieces if not piece.startswith("["))
 
 
 # The maximum length

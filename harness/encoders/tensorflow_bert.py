@@ -38,12 +38,13 @@ from harness.encoders.checkpoint import (
     MODULES_FILE,
     PICKLED,
     SAFETENSORS,
+    VOCABULARY_FILE,
+    has_capitals,
     read_settings,
 )
 from harness.encoders.tensor_bundle import INDEX_SUFFIX, TensorBundle
 
 SETTINGS_FILE = "bert_config.json"
-VOCABULARY_FILE = "vocab.txt"
 SAVED_MODEL_FILES = ("saved_model.pb", "saved_model.pbtxt")
 SAVED_VARIABLES = Path("variables", "variables")
 SAVED_VOCABULARY = Path("assets", VOCABULARY_FILE)
@@ -405,7 +406,6 @@ def _require_bert(
 # The tokenizer
 
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
-CAPITAL = re.compile(r"[A-Z]")
 
 
 def _read_vocabulary(file: Path) -> list[str]:
@@ -445,7 +445,7 @@ def _lower_cases(case: Path | None, pieces: Iterable[str]) -> bool:
                 "remove the file"
             )
         return stated
-    return not any(CAPITAL.search(piece) for piece in pieces if piece[:1] != "[")
+    return not has_capitals(pieces)
 
 
 def _tokenizer(pieces: Iterable[str], lower_cases: bool) -> dict[str, Any]:

@@ -24,12 +24,13 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
-from transformers import MODEL_FOR_MASKED_LM_MAPPING, AutoConfig
+from transformers import MODEL_FOR_MASKED_LM_MAPPING
 
 from harness.core.arrays import Float, Int64
 from harness.core.errors import DataError, UsageError
 from harness.encoders.kernels.loading import model_with_weights
 from harness.encoders.kernels.passes import TokenIds
+from harness.encoders.kernels.tokenizing import open_config
 from harness.encoders.weights import read_tensors
 from harness.training.datasets import NLI_LABELS, Batches, TextColumns
 from harness.training.encoder import SentenceEncoder
@@ -332,9 +333,7 @@ class MaskedLMHead(nn.Module):
     def __init__(self, encoder: SentenceEncoder) -> None:
         super().__init__()
         name, folder = encoder.tokenizer.name, encoder.folder
-        config = AutoConfig.from_pretrained(
-            folder, local_files_only=True, trust_remote_code=False
-        )
+        config = open_config(folder)
         if type(config) not in MODEL_FOR_MASKED_LM_MAPPING:
             raise UsageError(
                 f"{name}: this architecture models no masked words; leave them out"

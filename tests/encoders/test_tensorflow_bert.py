@@ -1,4 +1,4 @@
-"""A BERT in TensorFlow's files is the one of transformers that it came from; damage is named."""
+"""A BERT of TensorFlow or without a model type is the one that it came from; damage is named."""
 
 import json
 import shutil
@@ -267,3 +267,46 @@ def test_half_precision_is_named(original, tmp_path):
     bundles.write_bundle(folder / "bert_model.ckpt", halves)
     with refused(DataError, "in float32, found the type 19"):
         readable_folder(folder, tmp_path / "cache")
+
+
+# A BERT of 2018 and 2019
+
+
+def aged(folder, original, **changes):
+    """A checkpoint with its vocabulary alone, and without the name of its model type."""
+    folder.mkdir()
+    config = json.loads((original / "config.json").read_text()) | changes
+    for name in ("model_type", "architectures"):
+        if name not in changes:
+            config.pop(name)
+    (folder / "config.json").write_text(json.dumps(config))
+    (folder / "vocab.txt").write_text("\n".join(PIECES))
+    shutil.copy(original / "model.safetensors", folder)
+    return folder
+
+
+@pytest.mark.parametrize("changes", [{}, {"architectures": ["BertForMaskedLM"]}])
+def test_a_bert_without_a_model_type_is_read(changes, original, tmp_path):
+    folder = aged(tmp_path / "old", original, **changes)
+    theirs = PLAIN.load(original, tmp_path).encode(TEXTS)
+    ours = PLAIN.load(folder, tmp_path).encode(TEXTS)
+    for name, array in theirs.arrays.items():
+        np.testing.assert_array_equal(ours.arrays[name], array, err_msg=name)
+
+
+def test_an_old_folder_of_another_model_is_told_what_to_write(original, tmp_path):
+    folder = aged(tmp_path / "old", original, architectures=["RobertaModel"])
+    with refused(DataError, "wanted model_type, .* found none; write it into the file"):
+        PLAIN.load(folder, tmp_path)
+
+
+def test_an_old_folder_with_capitals_has_to_state_its_case(original, tmp_path):
+    folder = aged(tmp_path / "old", original)
+    pieces = [piece.replace("cat", "Cat") for piece in PIECES]
+    (folder / "vocab.txt").write_text("\n".join(pieces))
+    with refused(DataError, "wanted do_lower_case, .* found none"):
+        PLAIN.load(folder, tmp_path)
+    (folder / "tokenizer_config.json").write_text('{"do_lower_case": false}')
+    tokenizer = PLAIN.load(folder, tmp_path).tokenizer
+    assert tokenizer(["Cat"])[0][1] == PIECES.index("cat")
+    assert len(tokenizer(["cat"])[0]) > 3

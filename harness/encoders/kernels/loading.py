@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from transformers import MODEL_MAPPING, AutoConfig
+from transformers import MODEL_MAPPING
 from transformers.utils import logging as transformers_logging
 
 from harness.core.arrays import Float32
@@ -31,6 +31,7 @@ from harness.encoders.kernels.passes import PaddedKernel
 from harness.encoders.kernels.tokenizing import (
     PROBE_WORDS,
     CuttingTokenizer,
+    open_config,
     open_tokenizer,
 )
 from harness.encoders.weights import UNUSED_TENSORS, read_tensors
@@ -148,9 +149,7 @@ def _load_model(
 
     Raises ValueError for weights that do not fit, which `opening` reports.
     """
-    config = AutoConfig.from_pretrained(
-        folder, local_files_only=True, trust_remote_code=False
-    )
+    config = open_config(folder)
     refusal = REFUSED_ARCHITECTURES.get(config.model_type)
     if refusal is not None:
         raise DataError(

@@ -10,11 +10,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from transformers import AutoConfig
-
 from harness.core.digests import digest_of
 from harness.encoders.kernels.loading import opening
-from harness.encoders.kernels.tokenizing import open_tokenizer
+from harness.encoders.kernels.tokenizing import open_config, open_tokenizer
 
 # Texts that a tokenizer with other rules or another vocabulary splits in another way: in
 # capitals, with accents, signs and blanks, in several scripts, of unknown characters, and
@@ -55,9 +53,7 @@ def settings_and_tokens(folder: Path, *, rebuilt: bool) -> tuple[str, str]:
     Raises DataError for files that transformers does not open.
     """
     with opening(folder.name, folder):
-        config = AutoConfig.from_pretrained(
-            folder, local_files_only=True, trust_remote_code=False
-        )
+        config = open_config(folder)
         defaults = type(config)().to_dict()
         settings = [config.model_type]
         for name, value in sorted(config.to_dict().items()):

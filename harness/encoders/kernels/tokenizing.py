@@ -17,17 +17,21 @@ from pathlib import Path
 from typing import Any
 
 from tokenizers import Tokenizer, normalizers, pre_tokenizers
-from transformers import AutoTokenizer
+from transformers import AutoConfig, AutoTokenizer, BertConfig
 
 from harness.core.errors import DataError, UsageError
 from harness.data.tasks.mini import embedded_pairs
 from harness.encoders.checkpoint import (
+    CONFIG_FILE,
+    is_unnamed_bert,
     library_errors,
     read_settings,
     require_no_sampling,
 )
 from harness.encoders.config import GOLDEN_SENTENCE
 
+# Nothing is asked of the hub, and no code of a folder is run.
+LOCAL: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
 TOKENIZER_FILE = "tokenizer.json"
 TOKENIZER_SETTINGS = "tokenizer_config.json"
 
@@ -180,6 +184,22 @@ class CuttingTokenizer:
         return token_ids
 
 
+def open_config(folder: Path) -> Any:
+    """The settings of a folder as transformers reads them.
+
+    Raises DataError where config.json does not say what they are of.
+    """
+    if is_unnamed_bert(folder):
+        return BertConfig.from_pretrained(folder, **LOCAL)
+    file = folder / CONFIG_FILE
+    if "model_type" not in read_settings(file):
+        raise DataError(
+            f"{file}: wanted model_type, the name of the architecture in transformers, found none; "
+            'write it into the file, as in "model_type": "roberta"'
+        )
+    return AutoConfig.from_pretrained(folder, **LOCAL)
+
+
 def open_tokenizer(
     name: str, folder: Path, max_length: int, *, rebuilt: bool = False
 ) -> CuttingTokenizer:
@@ -196,9 +216,8 @@ def open_tokenizer(
         DataError: The files of the folder contradict each other.
         UsageError: The maximum length leaves no room for a word.
     """
-    tokenizer = AutoTokenizer.from_pretrained(
-        folder, local_files_only=True, trust_remote_code=False
-    )
+    config = open_config(folder)  # it decides whose vocabulary that of a folder is
+    tokenizer = AutoTokenizer.from_pretrained(folder, config=config, **LOCAL)
     file = folder / TOKENIZER_FILE
     if not rebuilt and file.is_file():
         own_tokenizer = Tokenizer.from_file(str(file))
