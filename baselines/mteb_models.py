@@ -14,11 +14,22 @@ from typing import Any
 from harness.core.interfaces import EncoderConfig
 from harness.core.toml import read_rows
 from harness.core.types import Method
+from harness.encoders.fingerprints import Architecture
 from harness.encoders.native import NativeConfig, PromptedConfig
 from harness.encoders.subword_vectors import SubwordConfig
 from harness.encoders.transformer import TransformerConfig
 from harness.transforms.pooling import MEAN, Native
+from .bert import ARCHITECTURES
 
+SHAPES = {
+    **ARCHITECTURES,
+    "minilm-l6": Architecture("bert", 6, 384, 12, 30_522),
+    "minilm-l12": Architecture("bert", 12, 384, 12, 30_522),
+    "multilingual-minilm": Architecture("bert", 12, 384, 12, 250_037),
+    "multilingual-bert": Architecture("bert", 12, 768, 12, 501_153),
+    "xlm-roberta-base": Architecture("xlm-roberta", 12, 768, 12, 250_002),
+    "xlm-roberta-large": Architecture("xlm-roberta", 24, 1024, 16, 250_002),
+}
 STS = "sts"
 # The tasks of the results, in mteb's forms of their texts.
 TASKS = ("sts-b", "sick-r.all", "sts1?.senteval")
@@ -26,12 +37,16 @@ TASKS = ("sts-b", "sick-r.all", "sts1?.senteval")
 
 @dataclass(frozen=True)
 class Model:
-    """A repository of the hub at a commit, and the name that it has here."""
+    """A repository of the hub at a commit, and the name that it has here.
+
+    `shape` is the name of its architecture, where that is known.
+    """
 
     name: str
     repo: str
     revision: str
     megabytes: int
+    shape: str = ""
 
 
 @dataclass(frozen=True)
@@ -65,6 +80,7 @@ class Family:
         }
         if self.table:
             return SubwordConfig(model.name, **facts)
+        facts["architecture"] = SHAPES.get(model.shape)
         text = self.sts_prompt or self.card_prompt
         if text:
             return PromptedConfig(model.name, prompts=((STS, text),), **facts)

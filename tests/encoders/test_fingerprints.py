@@ -167,6 +167,10 @@ def with_silu(folder):
 
 def without_normaliser(folder):
     edit_json(folder / "tokenizer.json", normalizer=None)
+    file = folder / "tokenizer_config.json"
+    settings = json.loads(file.read_text())
+    settings.pop("do_lower_case", None)  # which contradicts it
+    file.write_text(json.dumps(settings))
 
 
 def with_another_vocabulary(folder):
@@ -233,6 +237,19 @@ def test_a_folder_of_another_architecture_is_refused(bert):
         if getattr(config, "architecture", None) is not None:
             with refused(DataError, f"{config.name}:16: wanted a .* of its own"):
                 config.with_max_length(16).identify(bert)
+
+
+def test_architectures_have_the_size_of_their_downloads():
+    """In 32 bits or 16; DiffCSE's files hold a generator and a discriminator, too."""
+    for config in load_registry().encoders.values():
+        size = getattr(config, "architecture", None)
+        download = getattr(config, "download_size", None)
+        if size is not None and download is not None:
+            embeddings = (size.vocabulary + 512) * size.width
+            parameters = embeddings + 12 * size.layers * size.width**2
+            share = 4 * parameters / download
+            wholes = [abs(share / whole - 1) < 0.1 for whole in (1, 2, 1 / 3)]
+            assert any(wholes), (config.name, share)
 
 
 def test_what_a_config_leaves_unsaid_is_no_other_architecture(bert):

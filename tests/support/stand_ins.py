@@ -92,7 +92,10 @@ def make_encoder(config: EncoderConfig, folder: Path) -> Path:
     """
     folder = folder / config.name
     if not isinstance(config, FamilyConfig):
-        return _make(_shape_of(config), folder, config.name)
+        shape = _shape_of(config)
+        # A rehearsal may give it another name, to which no prompts are registered.
+        prompts = {**shape.prompts, **dict(getattr(config, "prompts", ()))}
+        return _make(replace(shape, prompts=prompts), folder, config.name)
     shape = replace(_shape_of(config.start), width=48, pickled=False)
     member = _make(shape, folder / "seed-0", config.name)
     training = {
