@@ -1,7 +1,8 @@
 """What measuring found out about published numbers: misprints, and protocols.
 
 A misprint is told by its neighbours: the other numbers of its row are measured as they
-are printed, and it is not. A protocol is found by measuring if one choice gives all
+are printed, and it is not. That of a quotation is told by the number that it quotes, if
+this one is measured to the digit. A protocol is found by measuring if one choice gives all
 printed digits of a row, and the choice that its paper states does not; such rows have the
 evidence `measured`. Who quotes a misprint, and which averages inherit it, follows from
 the published numbers alone.
@@ -32,6 +33,8 @@ class Misprint:
         reproduction: The number, and what was measured for it.
         neighbours: The other numbers of its row that are no average and were measured.
         quoted_by: The numbers of other tables that quote it.
+        source: The number that it quotes, and what was measured for that one; None
+            where it quotes none.
         averages: The averages of its row, and of the rows that quote it, that are the
             mean of columns with the misprint.
     """
@@ -40,6 +43,7 @@ class Misprint:
     neighbours: Sequence[Reproduction]
     quoted_by: Sequence[PublishedNumber]
     averages: Sequence[PublishedNumber]
+    source: Reproduction | None = None
 
     @property
     def number(self) -> PublishedNumber:
@@ -53,7 +57,9 @@ class Misprint:
 
     @property
     def is_measured(self) -> bool:
-        """Whether it was measured, and it alone differs from what is printed."""
+        """Whether it was measured, and what is printed in its place is wrong."""
+        if self.source is not None and self.source.state is CellState.EXACT:
+            return self.reproduction.state is not CellState.EXACT
         return (
             bool(self.reproduction.scores)
             and self.reproduction.state not in AS_PRINTED
@@ -109,9 +115,30 @@ def misprints_of(
                 neighbours=[each for each in neighbours if each.scores],
                 quoted_by=tuple(quoting[number.id]),
                 averages=tuple(inheriting),
+                source=_source_of(
+                    number, row, numbers_by_row, reproductions, standings
+                ),
             )
         )
     return tuple(misprints)
+
+
+def _source_of(
+    number: PublishedNumber,
+    row: Sequence[PublishedNumber],
+    numbers_by_row: Mapping[str, Sequence[PublishedNumber]],
+    reproductions: Mapping[str, Reproduction],
+    standings: Standings,
+) -> Reproduction | None:
+    """The number of the same data set in the row that the neighbours are quoted from."""
+    for neighbour in row:
+        for standing in standings.get(neighbour.id, ()):
+            if standing.kind is not StandingKind.QUOTED:
+                continue
+            for other in numbers_by_row[standing.other.row_id]:
+                if other.data_sets == number.data_sets and not other.is_average:
+                    return reproductions[other.id]
+    return None
 
 
 def averages_with(
@@ -157,11 +184,11 @@ class FoundProtocol:
 def found_protocols(
     tables: Iterable[Table], reproductions: Mapping[str, Reproduction]
 ) -> tuple[FoundProtocol, ...]:
-    """Every row with the evidence `measured`, in the order of the tables."""
+    """Every row with the evidence `measured` that is no quotation, in the order of the tables."""
     found = []
     for table in tables:
         for row in table.rows:
-            if (row.evidence or table.evidence) != MEASURED:
+            if row.quoted or (row.evidence or table.evidence) != MEASURED:
                 continue
             numbers = [
                 reproductions[number.id]
