@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 
 from harness.core.errors import UsageError
-from harness.core.types import Method, grid
+from harness.core.types import Method, Progress, grid
 from harness.transforms.pooling import FIRST_LAST, LAST2, MEAN
 from .bert import BERT_BASE, BERT_LARGE
 from .minilm import MINILM
@@ -70,6 +70,7 @@ class Flow:
 
     from_moments: ClassVar[bool] = False
     deterministic: ClassVar[bool] = False
+    reports_progress: ClassVar[bool] = True
 
     @property
     def share(self) -> float:
@@ -90,7 +91,13 @@ class Flow:
             first=self.first,
         )
 
-    def fit(self, x: Any, rng: np.random.Generator, share: float = 1.0) -> FittedFlow:
+    def fit(
+        self,
+        x: Any,
+        rng: np.random.Generator,
+        share: float = 1.0,
+        progress: Progress | None = None,
+    ) -> FittedFlow:
         """Fit on rows (n, D), in any order, which are `share` of the corpus."""
         from harness.transforms.flows import fit_flow
 
@@ -101,6 +108,7 @@ class Flow:
             epochs=self.epochs / share,
             learning_rate=self.learning_rate,
             start=self.start,
+            progress=progress,
         )
 
 

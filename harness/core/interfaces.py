@@ -167,6 +167,7 @@ ENCODING_SHAPES = {
     "pooler": "(N, D)",
     "native": "(N, K)",
     "tokens": "(N, 2)",
+    "lengths": "(N, 1)",
 }
 
 
@@ -193,6 +194,8 @@ class Encoding:
             embeddings; None where the encoder gives hidden states.
         tokens: The number of tokens of each sentence, and the number of tokens that
             have a vector; None where every token has one.
+        lengths: The number of tokens of each sentence, special ones included, after it
+            was cut; None where no encoder cuts it.
 
     Raises:
         ScoreError: An array has another number of rows or layers than `mean` or another
@@ -215,6 +218,7 @@ class Encoding:
     native: Float32[np.ndarray, "N K"] | None = None
     tokens: Float32[np.ndarray, "N 2"] | None = None
     layer_cls: Float32[np.ndarray, "N L D"] | None = None
+    lengths: Float32[np.ndarray, "N 1"] | None = None
 
     def __post_init__(self) -> None:
         for name, array in self.arrays.items():
@@ -261,6 +265,22 @@ def native_encoding(
 
 
 @dataclass(frozen=True)
+class LengthGroup:
+    """The encoders that differ in the length alone at which they cut texts.
+
+    They give the same encoding of a text that none of them cuts.
+
+    Attributes:
+        key: The key of the encoder. An identity with another key, which was made of this
+            one, is in no group.
+        shared_key: The digest of everything that changes the output but the length.
+    """
+
+    key: str
+    shared_key: str
+
+
+@dataclass(frozen=True)
 class Identity:
     """The digests of an encoder: two encoders are the same if their keys are equal.
 
@@ -271,12 +291,21 @@ class Identity:
         max_length: The length in tokens at which texts are cut; None without a limit.
         parameters: The number of parameters of the checkpoint; None where its files do
             not tell.
+        length_group: The group of the same encoder with other maximum lengths, if its
+            encodings of uncut texts serve them.
     """
 
     key: str
     digests: Mapping[str, str] = field(hash=False)
     max_length: int | None = None
     parameters: int | None = None
+    length_group: LengthGroup | None = None
+
+    @property
+    def shared_key(self) -> str | None:
+        """The key that it shares with itself under other maximum lengths; None for none."""
+        group = self.length_group
+        return group.shared_key if group and group.key == self.key else None
 
 
 @runtime_checkable
@@ -480,6 +509,9 @@ class PostProcessor(Protocol):
 
     def fit(self, x: Any, rng: np.random.Generator) -> Transform:
         """Fit on rows; the configuration itself does not change.
+
+        A post-processor whose fit takes minutes has the class attribute
+        `reports_progress = True`. Then `fit` is also given `progress`, a `Progress`.
 
         Args:
             x: A matrix of n rows and D columns, or their `Moments` if `from_moments`.

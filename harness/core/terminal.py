@@ -115,8 +115,8 @@ def progress_on(stream: TextIO) -> Progress:
 class Lines(Progress):
     """Progress for a log: a line for each ten seconds in which something was done."""
 
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self._stream = stream  # None is stderr, also in another process
         self._last_line_time = perf_counter()
         self.phase("", None)
 
@@ -127,27 +127,49 @@ class Lines(Progress):
         self._steps = steps
         self._done = 0
         self._start = perf_counter()
+        # The first steps hold the loading of a model, so that the time left follows from
+        # the steps after them.
+        self._first: tuple[float, int] | None = None
 
     def note(self, text: str) -> None:
-        """Show a few words after the phase's name."""
-        self._note = f": {text}"
+        """Show a few words after the phase's name; print a line as `step` does."""
+        self._note = f": {text}" if text else ""
+        self._print_line()
+
+    def of_worker(self) -> Progress:
+        """Lines on stderr, of fits that take long."""
+        lines = Lines()
+        lines.phase("fitting", None)
+        return lines
 
     def step(self, steps: int) -> None:
         """Count steps that were done; print a line, ten seconds after the one before."""
         self._done += steps
+        if self._first is None:
+            self._first = perf_counter(), self._done
+        self._print_line()
+
+    def _print_line(self) -> None:
+        """Print how far the phase is, ten seconds after the last line."""
         now = perf_counter()
         if now - self._last_line_time < LINE_INTERVAL:
             return
         self._last_line_time = now
         elapsed = timedelta(seconds=round(now - self._start))
-        line = f"{self._name}{self._note}: {self._done:,}"
-        if self._steps is None:
-            line += f", elapsed {elapsed}"
-        else:
-            seconds_left = (now - self._start) * (self._steps / max(1, self._done) - 1)
-            left = timedelta(seconds=round(seconds_left))
-            line += f" of {self._steps:,}, elapsed {elapsed}, left {left}"
-        print(line, file=self._stream, flush=True)
+        line = f"{self._name}{self._note}"
+        if self._steps is not None:
+            line += f": {self._done:,} of {self._steps:,}"
+        elif self._done:
+            line += f": {self._done:,}"
+        line += f", elapsed {elapsed}"
+        start, done_before = self._first or (self._start, 0)
+        if self._done == done_before:
+            start, done_before = self._start, 0
+        if self._steps is not None and self._done:
+            seconds_a_step = (now - start) / (self._done - done_before)
+            seconds_left = seconds_a_step * (self._steps - self._done)
+            line += f", left {timedelta(seconds=round(seconds_left))}"
+        print(line, file=self._stream or sys.stderr, flush=True)
 
 
 class Bar(Progress):
@@ -189,7 +211,8 @@ class Bar(Progress):
 
     def note(self, text: str) -> None:
         """Show a few words after the phase's name."""
-        self._rich.update(self._task, description=f"{self._name}: {text}")
+        description = f"{self._name}: {text}" if text else self._name
+        self._rich.update(self._task, description=description)
 
     def step(self, steps: int) -> None:
         """Count steps that were done."""

@@ -157,7 +157,11 @@ class Progress:
         """Count further steps as done."""
 
     def note(self, text: str) -> None:
-        """Put a short text after the phase, such as the current loss."""
+        """Put a short text after the phase, such as the current loss; an empty one ends it."""
+
+    def of_worker(self) -> Progress:
+        """What a process reports to that works for this one: nothing, or lines of its own."""
+        return Progress()
 
 
 @dataclass(frozen=True)

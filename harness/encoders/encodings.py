@@ -14,15 +14,21 @@ processes may fill one folder: at worst a sentence is encoded twice.
 A shard also states which statistics its encoder was asked for. A sentence whose shard
 was not asked for a statistic that a pooling reads counts as missing, and is encoded
 again: shards of earlier versions have the summary token of the last layer alone.
+
+A text that fits into two maximum lengths of a checkpoint has one encoding under both, up
+to the rounding of another batch. So the caches of a checkpoint's lengths serve each
+other: an empty file `SHARED_KEY.lengths/LENGTH-KEY` names each of them, and a shard has
+the number of tokens of each text, which shows that a text was not cut.
 """
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from math import inf
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -34,7 +40,7 @@ from harness.core.digests import sentence_key
 from harness.core.environment import packages
 from harness.core.errors import HarnessError, UsageError
 from harness.core.files import parse_json
-from harness.core.interfaces import Encoding
+from harness.core.interfaces import Encoding, Identity
 from harness.core.tensors import TensorFile, write_tensors
 
 KEYS_TENSOR = "keys"  # the keys of the sentences
@@ -45,6 +51,8 @@ PREFIXES = {"mean": "mean.", "layer_cls": "cls."}
 USUAL_STATISTICS = frozenset({"mean", "layer_cls"})
 SENTENCE_VECTORS = ("cls", "pooler", "native")  # the other vectors of an encoding
 COUNTS_TENSOR = "tokens"  # the tokens of each sentence, and those that have a vector
+LENGTHS_TENSOR = "lengths"  # the tokens of each sentence, after it was cut
+LENGTHS_SUFFIX = ".lengths"  # of the folder that names the caches of other lengths
 DAMAGED_SUFFIX = ".damaged"  # of shards that were set aside
 
 # The index of a shard, and a row in it. A plain tuple, since a cache may hold millions.
@@ -83,44 +91,83 @@ class EncoderCache:
 
     Attributes:
         folder: The folder of the encoder, named by its key.
-        shards: The shards that are whole.
+        max_length: The length in tokens at which the encoder cuts texts; None without a
+            limit.
+        shared_key: The key that it shares with itself under other maximum lengths; None
+            for none.
+        shards: The shards that are whole, those of other maximum lengths included.
         statistics: What the encoder was asked for, a set for each shard.
         locations: Where the encoding of a sentence is, by the sentence's key.
     """
 
     folder: Path
+    max_length: int | None = None
+    shared_key: str | None = None
     shards: list[TensorFile] = field(default_factory=list)
     statistics: list[frozenset[str]] = field(default_factory=list)
     locations: dict[bytes, Location] = field(default_factory=dict)
 
     @classmethod
-    def open(cls, root: Path, key: str) -> EncoderCache:
+    def open(cls, root: Path, identity: Identity) -> EncoderCache:
         """The cache of an encoder in the cache folder `root`; damaged shards are left out.
 
-        Only headers and keys are read, and nothing is written.
+        Only headers, keys and numbers of tokens are read, and nothing is written.
         """
-        cache = cls(root / "encodings" / key)
+        cache = cls(
+            root / "encodings" / identity.key, identity.max_length, identity.shared_key
+        )
         for path in sorted(cache.folder.glob("*.safetensors")):
             cache._admit(path)
+        for length, folder in cache._folders_of_other_lengths():
+            for path in sorted(folder.glob("*.safetensors")):
+                cache._admit(path, length)
         return cache
 
-    def _admit(self, path: Path) -> None:
-        """Take a file into the cache, if it is a whole shard of this encoder."""
+    @property
+    def _lengths_folder(self) -> Path:
+        """The folder of empty files that name the caches of all maximum lengths."""
+        return self.folder.with_name(f"{self.shared_key}{LENGTHS_SUFFIX}")
+
+    def _folders_of_other_lengths(self) -> Iterator[tuple[int, Path]]:
+        """Each other maximum length of the encoder that has a cache, and its folder."""
+        if self.shared_key is None:
+            return
+        for marker in sorted(self._lengths_folder.glob("*-*")):
+            length, _, key = marker.name.partition("-")
+            if length.isdecimal() and key != self.folder.name:
+                yield int(length), self.folder.with_name(key)
+
+    def _admit(self, path: Path, other_length: int | None = None) -> None:
+        """Take a file into the cache, if it is a whole shard of its folder's encoder.
+
+        Args:
+            path: The file.
+            other_length: The maximum length of its encoder, if that is not this one's:
+                then the texts are taken that neither of the two cuts.
+        """
         shard = TensorFile.parse(path)
-        if shard is None or shard.metadata.get("key") != self.folder.name:
+        if shard is None or shard.metadata.get("key") != path.parent.name:
             return
         keys = shard.read(KEYS_TENSOR)
         if keys is None:
             return
+        rows: Sequence[int] = range(len(keys))
+        if other_length is not None:
+            lengths = shard.read(LENGTHS_TENSOR)
+            if lengths is None:
+                return
+            # A text as long as the limit may have been cut.
+            is_uncut = (lengths < other_length) & (lengths <= (self.max_length or inf))
+            rows = np.flatnonzero(is_uncut).tolist()
         index = len(self.shards)
         self.shards.append(shard)
         statistics = frozenset(parse_json(shard.metadata.get("statistics", "[]")))
         self.statistics.append(statistics)
-        for row, row_of_bytes in enumerate(keys):
-            key = row_of_bytes.tobytes()
+        for row in rows:
+            key = keys[row].tobytes()
             earlier = self.locations.get(key)
             # Of two shards with a sentence the one with more statistics counts.
-            if earlier is None or not statistics < self.statistics[earlier[0]]:
+            if earlier is None or self.statistics[earlier[0]] < statistics:
                 self.locations[key] = (index, row)
 
     # Storing
@@ -168,6 +215,9 @@ class EncoderCache:
             statistics: The statistics that the encoder was asked for; it may lack some.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
+        if self.shared_key is not None:
+            self._lengths_folder.mkdir(exist_ok=True)
+            (self._lengths_folder / f"{self.max_length}-{self.folder.name}").touch()
         keys = [list(sentence_key(text)) for text in texts]
         tensors = {KEYS_TENSOR: np.array(keys, dtype=np.uint8)}
         for name, array in encoding.arrays.items():

@@ -19,7 +19,7 @@ import numpy as np
 from harness.core.digests import NOT_IN_IDENTITY, digest_of
 from harness.core.errors import DataError, ScoreError, UsageError
 from harness.core.hardware import FLOAT32, Hardware, precision_of
-from harness.core.interfaces import Encoding, Identity, MavenPackage
+from harness.core.interfaces import Encoding, Identity, LengthGroup, MavenPackage
 from harness.encoders.checkpoint import (
     folder_digests,
     maximum_length,
@@ -162,22 +162,24 @@ class TransformerConfig(BaseConfig):
                 [file, *_] = weights_files(folder)
                 require_weights(self.name, file, self.weights_sha256, parts["weights"])
         length = maximum_length(self.name, folder, self.max_length)
-        facts = {"version": ENCODING_VERSION, "max_length": length, "files": files}
+        shared_facts: dict[str, Any] = {"version": ENCODING_VERSION, "files": files}
         if self.tokenizer != "file":
-            facts["tokenizer"] = self.tokenizer
+            shared_facts["tokenizer"] = self.tokenizer
         settings = read_settings(folder / "tokenizer_config.json")
         followed = {name: True for name in FOLLOWED_SETTINGS if settings.get(name)}
         if followed:
-            facts["tokenizer_settings"] = followed
-        key = digest_of(facts)
+            shared_facts["tokenizer_settings"] = followed
+        key = digest_of({**shared_facts, "max_length": length})
+        shared_key = digest_of(shared_facts)
         dtype = self.hardware.dtype
         if dtype != FLOAT32:
-            key = digest_of({dtype: key})
+            key, shared_key = digest_of({dtype: key}), digest_of({dtype: shared_key})
         return Identity(
             key=key,
             digests=parts,
             max_length=length,
             parameters=parameter_count(folder),
+            length_group=LengthGroup(key, shared_key),
         )
 
     def fingerprint(
@@ -303,7 +305,9 @@ class TransformerEncoder:
         return replace(
             self,
             kernel=self.plain_kernel.over_padding(width),
-            sample=replace(self.sample, layer_cls=None, cls=None, pooler=None),
+            sample=replace(
+                self.sample, layer_cls=None, cls=None, pooler=None, lengths=None
+            ),
             choice=replace(PLAIN, tokens=TOKENS_BEFORE_PADDING),
         )
 

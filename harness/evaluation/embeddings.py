@@ -48,6 +48,7 @@ PROBE_TEXT = "one sentence"
 NEIGHBOURS = (PROBE_TEXT, "another sentence, which is longer", "a third")
 CHARACTERS_PER_TOKEN = 5  # about, with the space after a word
 SENTENCE_CHARACTERS = 60  # about, of a sentence
+SENTENCE_TOKENS = SENTENCE_CHARACTERS // CHARACTERS_PER_TOKEN + 1  # as progress counts
 
 
 @dataclass
@@ -169,7 +170,7 @@ class CachedEncoder:
         path = readable_files(config, places)
         if identity is None:
             identity = places.identify(config, path)
-        cache = EncoderCache.open(places.cache, identity.key)
+        cache = EncoderCache.open(places.cache, identity)
         return cls(config, path, identity, places.cache, cache)
 
     @cached_property
@@ -218,7 +219,7 @@ class CachedEncoder:
 
         Texts of similar length are encoded together, since each text of a batch costs as
         much as the longest. `statistics` are what poolings read of layers. Yields the
-        size of each portion when it is stored.
+        tokens of each portion when it is stored, as `tokens` counts them.
         """
         missing = self.cache.missing(texts, statistics)
         # A text that is encoded again loses none of the statistics that it has.
@@ -234,7 +235,16 @@ class CachedEncoder:
                 self.loaded.facts,
                 USUAL_STATISTICS | asked_for,
             )
-            yield len(portion)
+            yield self.tokens(portion)
+
+    def tokens(self, texts: Iterable[str]) -> int:
+        """The tokens of texts, roughly, without a tokenizer: the measure of progress.
+
+        A text counts up to the length that it is cut to, and one token more.
+        """
+        longest = self.identity.max_length or math.inf
+        counts = (min(longest, len(text) // CHARACTERS_PER_TOKEN) + 1 for text in texts)
+        return int(sum(counts))
 
     def portions(self, texts: Iterable[str]) -> Iterator[list[str]]:
         """The texts in their order, in portions that take about two seconds, SHARD texts at most.
@@ -272,7 +282,7 @@ class CachedEncoder:
         statistics = statistics_of(pooling)
         # Another process may have encoded them.
         if self.cache.missing(texts, statistics):
-            self.cache = EncoderCache.open(self.folder, self.identity.key)
+            self.cache = EncoderCache.open(self.folder, self.identity)
             for _ in self.encode(texts, statistics):
                 pass
         layers = pooling.hidden_states(self.cache.depth)

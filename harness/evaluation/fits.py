@@ -358,6 +358,7 @@ def fit(
     vectors: Moments | Float[np.ndarray, "n D"],
     rng: np.random.Generator,
     share: float = 1.0,
+    progress: Progress | None = None,
 ) -> tuple[Transform, ...]:
     """Fit post-processors in their order, each on the output of the ones before.
 
@@ -370,6 +371,7 @@ def fit(
         rng: The only source of randomness.
         share: The number of vectors divided by the number of the corpus's sentences. A
             post-processor that takes a share of a corpus is told it.
+        progress: Counts the steps of post-processors that report them.
     """
     x: Any = vectors
     if posts and not isinstance(x, Moments):
@@ -378,6 +380,8 @@ def fit(
     for post in posts:
         is_whole = post.from_moments or share == 1
         options: Any = {} if is_whole else {"share": share}
+        if getattr(post, "reports_progress", False):
+            options["progress"] = progress
         transform: Any = post.fit(x, rng, **options)
         if not callable(transform):
             raise ScoreError(
@@ -413,6 +417,32 @@ class FittedTransforms:
     seconds: float = 0.0
 
 
+@dataclass
+class CellProgress(Progress):
+    """The progress of the fit of a cell, as a note on the phase of the run.
+
+    Attributes:
+        progress: The progress of the run.
+        cell: The cell, in words.
+    """
+
+    progress: Progress
+    cell: str
+    name: str = ""
+    steps: int | None = None
+    done: int = 0
+
+    def phase(self, name: str, steps: int | None) -> None:
+        """Begin a phase of the fit."""
+        self.name, self.steps, self.done = name, steps, 0
+
+    def step(self, steps: int) -> None:
+        """Count steps that were done."""
+        self.done += steps
+        total = "" if self.steps is None else f" of {self.steps:,}"
+        self.progress.note(f"{self.cell}: {self.name} {self.done:,}{total}")
+
+
 def fitted_transforms(
     method: Method,
     seed: int,
@@ -437,13 +467,15 @@ def fitted_transforms(
         if pooled is None:
             statistics = statistics_of(method.pooling)
             missing = encoder.cache.missing(sorted(set(sentences)), statistics)
-            progress.phase(f"{encoder.config.name}: encoding", len(missing))
+            progress.phase(
+                f"{encoder.config.name}: encoding tokens", encoder.tokens(missing)
+            )
             for count in encoder.encode(missing, statistics):
                 progress.step(count)
             pooled = encoder.pooled(method.pooling, sorted(set(sentences)))
         vectors, seconds = vectors_of(method, pooled, sentences)
     start = perf_counter()
     rng = np.random.default_rng(seed)
-    transforms = fit(method.post, vectors, rng, sample.share)
+    transforms = fit(method.post, vectors, rng, sample.share, progress)
     seconds += perf_counter() - start
     return FittedTransforms(encoder.identity, transforms, sample.digest, seconds)

@@ -11,6 +11,7 @@ encoded are encoded again with the cells that need them, whose outcome is the er
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -32,10 +33,16 @@ from harness.core.errors import (
 from harness.core.interfaces import EncoderConfig, Identity
 from harness.core.provenance import plugin_of_error
 from harness.core.types import Method, Progress, Record, Task
-from harness.data.tasks.loader import TaskLoader
+from harness.data.tasks.loader import CellTexts, TaskLoader
 from harness.evaluation.cell import identity_of, measure, record_of
-from harness.evaluation.embeddings import SHARD, CachedEncoder, missing_sentences
+from harness.evaluation.embeddings import (
+    SENTENCE_TOKENS,
+    SHARD,
+    CachedEncoder,
+    missing_sentences,
+)
 from harness.evaluation.fits import (
+    CellProgress,
     FitCorpusSample,
     FittedTransforms,
     fitted_transforms,
@@ -47,6 +54,9 @@ from harness.results.records import Cell
 from harness.results.store import Store
 
 LOG = logging.getLogger(__name__)
+
+# An encoder's configuration, and the identity of its files as the run has read them.
+Opened = tuple[EncoderConfig, Identity]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,7 +162,7 @@ class RunContext:
             # A worker of a cluster may have been started in another folder.
             loader=TaskLoader(self.loader.places.absolute(), self.loader.corpora),
             store=Store(self.store.folder.absolute()),
-            progress=Progress(),
+            progress=self.progress.of_worker(),
             workers=jobs if isinstance(jobs, int) else 1,
             last_encoder=None,
         )
@@ -170,9 +180,13 @@ def execute(
     """
     loader, progress = context.loader, context.progress
     encode_calls: list[Callable[[RunContext], Iterator[int]]] = []
+    # Of an encoder under several maximum lengths the longest encodes first, and the others
+    # in turns of their own: what none of them cuts is encoded once.
+    turns: Counter[str | None] = Counter()
+    later_turns: dict[int, list[tuple[Opened, Mapping[PlannedCell, CellTexts]]]] = {}
     measure_calls: list[Callable[[RunContext], Iterator[Outcome]]] = []
     passes: list[tuple[FitCorpusSample, dict[Path, Method]]] = []
-    sentence_count = cell_count = 0
+    token_count = cell_count = 0
     cells = sorted(cells, key=run_order)
     for config, group in groupby(cells, attrgetter("encoder")):
         to_measure, outcomes = _cells_to_measure([*group], context)
@@ -184,13 +198,15 @@ def execute(
         texts_by_cell = {
             cell: loader.texts(cell.task, cell.method.fit_on) for cell in to_measure
         }
-        read = ((cell.method.pooling, texts) for cell, texts in texts_by_cell.items())
-        missing, statistics = missing_sentences(encoder.cache, read)
-        missing.sort(key=len)
-        for start in range(0, len(missing), SHARD):
-            shard = missing[start : start + SHARD]
-            encode_calls.append(partial(_encode, opened, shard, statistics))
-        sentence_count += len(missing)
+        shared_key = encoder.identity.shared_key
+        turn = turns[shared_key] if shared_key else 0
+        turns[shared_key] += 1
+        if turn:
+            later_turns.setdefault(turn, []).append((opened, texts_by_cell))
+        else:
+            calls, tokens = _calls_of_missing(encoder, texts_by_cell)
+            encode_calls += calls
+            token_count += tokens
         methods_by_sample: dict[FitCorpusSample, dict[Path, Method]] = {}
         for cell, texts in texts_by_cell.items():
             if texts.fit_corpus and needs_pass(cell.method, texts.fit_corpus):
@@ -202,7 +218,7 @@ def execute(
             for block in sample.blocks:
                 call = partial(_encode_block, opened, sample, methods, block)
                 encode_calls.append(call)
-            sentence_count += sample.size
+            token_count += sample.size * SENTENCE_TOKENS
             passes.append((sample, methods))
         for unit in units(to_measure):
             measure_calls.append(partial(_measure, opened, unit))
@@ -211,11 +227,16 @@ def execute(
     # measure anyway, and this process encodes with all threads.
     if len(measure_calls) < 2:
         jobs = 1
-    if encode_calls:
-        progress.phase("encoding", sentence_count)
-    for counts in results_of(encode_calls, jobs, context.shared(jobs)):
-        for count in counts:
-            progress.step(count)
+    _encode_all(encode_calls, token_count, jobs, context)
+    for _, encoders in sorted(later_turns.items()):
+        encode_calls, token_count = [], 0
+        for opened, texts_of_encoder in encoders:
+            context.last_encoder = None  # open the caches of longer lengths anew
+            encoder = context.encoder(*opened)
+            calls, tokens = _calls_of_missing(encoder, texts_of_encoder)
+            encode_calls += calls
+            token_count += tokens
+        _encode_all(encode_calls, token_count, jobs, context)
     for sample, methods in passes:
         with failures(()), one_blas_thread():
             sample.merge(methods)
@@ -225,6 +246,35 @@ def execute(
         for outcome in outcomes_of_unit:
             progress.step(1)
             yield outcome
+
+
+def _calls_of_missing(
+    encoder: CachedEncoder, texts_by_cell: Mapping[PlannedCell, CellTexts]
+) -> tuple[list[Callable[[RunContext], Iterator[int]]], int]:
+    """The calls that encode the sentences that are not cached, and their tokens, roughly."""
+    read = ((cell.method.pooling, texts) for cell, texts in texts_by_cell.items())
+    missing, statistics = missing_sentences(encoder.cache, read)
+    missing.sort(key=len)
+    opened = (encoder.config, encoder.identity)
+    calls: list[Callable[[RunContext], Iterator[int]]] = []
+    for start in range(0, len(missing), SHARD):
+        shard = missing[start : start + SHARD]
+        calls.append(partial(_encode, opened, shard, statistics))
+    return calls, encoder.tokens(missing)
+
+
+def _encode_all(
+    calls: Sequence[Callable[[RunContext], Iterator[int]]],
+    token_count: int,
+    jobs: Jobs,
+    context: RunContext,
+) -> None:
+    """Make calls that encode, and count their tokens."""
+    if calls:
+        context.progress.phase("encoding tokens", token_count)
+    for counts in results_of(calls, jobs, context.shared(jobs)):
+        for count in counts:
+            context.progress.step(count)
 
 
 def _cells_to_measure(
@@ -281,11 +331,11 @@ def require_coverage(
         )
 
 
-# The calls of a process. Those that encode yield how many sentences they encoded.
+# The calls of a process. Those that encode yield how many tokens they encoded, roughly.
 
 
 def _encode(
-    opened: tuple[EncoderConfig, Identity],
+    opened: Opened,
     sentences: Sequence[str],
     statistics: Collection[str],
     context: RunContext,
@@ -296,7 +346,7 @@ def _encode(
 
 
 def _encode_block(
-    opened: tuple[EncoderConfig, Identity],
+    opened: Opened,
     sample: FitCorpusSample,
     methods: Mapping[Path, Method],
     block: range,
@@ -305,13 +355,11 @@ def _encode_block(
     """Encode a block of a corpus for the methods that are fitted on it."""
     with failures(()), one_blas_thread():
         sample.encode(block, methods, context.encoder(*opened))
-    yield len(block)
+    yield len(block) * SENTENCE_TOKENS
 
 
 def _measure(
-    opened: tuple[EncoderConfig, Identity],
-    cells: Sequence[PlannedCell],
-    context: RunContext,
+    opened: Opened, cells: Sequence[PlannedCell], context: RunContext
 ) -> Iterator[Outcome]:
     """Measure cells that share a pooling, those of the same texts together.
 
@@ -341,8 +389,14 @@ def _measure(
                 fitted = fits.get((cell.method, cell.seed))
                 if fitted is None:
                     fitted = fitted_transforms(
-                        cell.method, cell.seed, texts.fit_corpus, encoder, pooled
+                        cell.method,
+                        cell.seed,
+                        texts.fit_corpus,
+                        encoder,
+                        pooled,
+                        CellProgress(context.progress, str(cell.address)),
                     )
+                    context.progress.note("")
                 if texts.fit_corpus and texts.fit_corpus.streams:
                     fits[cell.method, cell.seed] = fitted
                 measurement = measure(

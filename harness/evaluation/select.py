@@ -9,13 +9,14 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from math import inf
 from pathlib import Path
 
 from harness.core.errors import UsageError
 from harness.core.hardware import FLOAT32, Hardware, precision_of
 from harness.core.interfaces import EncoderConfig, Packaged, Trained
 from harness.core.types import Method, Task
-from harness.data.tasks.loader import OWN_TEXTS
+from harness.data.tasks.loader import OWN_TEXTS, TARGETS
 from harness.registry import Registry, look_up
 from harness.results.layout import GATE
 from harness.results.records import Cell
@@ -79,18 +80,31 @@ def _can_be_fitted(method: Method, task: Task) -> bool:
     return method.fit_on != "target-train" or has_training_split
 
 
-def run_order(cell: PlannedCell) -> tuple[bool, str, str, str]:
-    """The sort key of a run: included encoders come first, and cells that share work together."""
+def run_order(cell: PlannedCell) -> tuple[bool, str, str, float, str, str]:
+    """The sort key of a run: included encoders come first, and cells that share work together.
+
+    Of an encoder's maximum lengths the longest comes first: its encodings show which texts
+    a shorter one does not cut, and serve it.
+    """
     encoder, pooling = cell.encoder, cell.method.pooling
     is_last = not is_embedded(cell.method.encoder)
-    return is_last, encoder.name, type(encoder).__name__, pooling.name
+    length = getattr(encoder, "max_length", None) or inf
+    return (
+        is_last,
+        encoder.name.partition(":")[0],
+        type(encoder).__name__,
+        -length,
+        encoder.name,
+        pooling.name,
+    )
 
 
 def units(cells: Iterable[PlannedCell]) -> list[list[PlannedCell]]:
     """Group cells that share work: one process measures a unit, a cell after the other.
 
     They share the embeddings of an encoder under a pooling, but each seed of a method
-    with randomness is a unit of its own.
+    with randomness is a unit of its own; where it is fitted on a task's sentences, on
+    each task.
     """
     cells_by_work: dict[object, list[PlannedCell]] = {}
     for cell in cells:
@@ -98,6 +112,8 @@ def units(cells: Iterable[PlannedCell]) -> list[list[PlannedCell]]:
         work: tuple[object, ...] = (cell.encoder.name, method.pooling)
         if method.seeded:
             work = (*work, method.id, cell.seed)
+            if method.fit_on in TARGETS:
+                work = (*work, cell.task.name)
         cells_by_work.setdefault(work, []).append(cell)
     return [*cells_by_work.values()]
 

@@ -346,7 +346,7 @@ class VariantScores:
         missing = encoder.cache.missing(scored_texts, statistics)
         if missing:
             phase = ", ".join(variant.words) or "as it is"
-            self.progress.phase(f"{phase}: encoding", len(missing))
+            self.progress.phase(f"{phase}: encoding tokens", encoder.tokens(missing))
             for count in encoder.encode(missing, statistics):
                 self.progress.step(count)
         pooled = encoder.pooled(reading.pooling, scored_texts)

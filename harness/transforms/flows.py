@@ -22,6 +22,7 @@ from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from harness.core.arrays import Bool, Float, Float64, Int
 from harness.core.errors import ScoreError
+from harness.core.types import Progress
 from harness.transforms import flow_layers as layers
 
 CHECKED_ROWS = 4096  # rows that are checked at a time
@@ -185,6 +186,7 @@ def fit_flow(
     epochs: float,
     learning_rate: float,
     start: Start,
+    progress: Progress | None = None,
 ) -> FittedFlow:
     """Fit a flow to rows, which are shuffled.
 
@@ -199,6 +201,7 @@ def fit_flow(
         epochs: How often the fit sees each row.
         learning_rate: The constant learning rate.
         start: How actnorm starts.
+        progress: Counts the steps.
 
     Raises:
         ScoreError: Rows are all equal or not finite, or a loss is not finite.
@@ -214,6 +217,8 @@ def fit_flow(
         layers.initialise_at_random(model, rng)
     optimiser = AdamW(model, learning_rate)
     losses: list[float] = []
+    progress = progress or Progress()
+    progress.phase("steps", len(batches_of_rows))
     for batch in batches_of_rows:
         rows = torch.from_numpy(x[batch].take(columns, axis=1)).double()
         loss = model.bits_per_dimension(rows)
@@ -224,6 +229,7 @@ def fit_flow(
             )
         losses.append(loss.item())
         optimiser.step(SIDES * loss)
+        progress.step(1)
     return FittedFlow(
         is_kept=is_kept, model=model.requires_grad_(False).eval(), losses=tuple(losses)
     )

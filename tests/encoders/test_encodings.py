@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from refusals import refused
 
 from harness.core.errors import HarnessError, UsageError
+from harness.core.interfaces import Identity
 from harness.core.provenance import with_code
 from harness.core.tensors import write_tensors
 from harness.data.places import Places
@@ -23,6 +24,7 @@ from harness.transforms.pooling import CLS, MEAN, SECOND_LAST_CLS
 
 ENCODER = FakeConfig().load(Path(), Path())
 KEY = with_code(ENCODER.key, FakeConfig())
+IDENTITY = Identity(KEY, {})
 TEXTS = numbered(0, 12)
 # Whatever a line of a file may hold; UTF-8 has no surrogates.
 SENTENCES = st.lists(
@@ -39,7 +41,7 @@ def encoder_after_run(root, texts, config=None):
 
 
 def cache_with_texts(root, texts=TEXTS, seconds=1.0, how=None):
-    cache = EncoderCache.open(root, KEY)
+    cache = EncoderCache.open(root, IDENTITY)
     cache.add(texts, ENCODER.encode(texts), seconds, how)
     return cache
 
@@ -66,7 +68,7 @@ def test_each_distinct_sentence_is_encoded_once_ever_and_read_as_it_was(stored, 
     with tempfile.TemporaryDirectory() as folder:
         for texts in (stored, asked, stored):
             encoder_after_run(Path(folder), texts, config)
-        require_right(EncoderCache.open(Path(folder), KEY), asked)
+        require_right(EncoderCache.open(Path(folder), IDENTITY), asked)
     assert sorted(config.log) == sorted({*stored, *asked})
 
 
@@ -85,7 +87,9 @@ def test_two_encoders_never_share_a_vector(tmp_path):
     assert not np.isclose(a, b).any()
     cache_with_texts(tmp_path)
     shutil.copytree(tmp_path / "encodings" / KEY, tmp_path / "encodings" / "another")
-    assert EncoderCache.open(tmp_path, "another").missing(TEXTS) == list(TEXTS)
+    assert EncoderCache.open(tmp_path, Identity("another", {})).missing(TEXTS) == list(
+        TEXTS
+    )
 
 
 def test_what_sentences_cost_and_how_they_were_encoded_is_kept_with_them(
@@ -158,7 +162,7 @@ def test_the_sentences_of_a_cut_shard_are_encoded_again(tmp_path, share):
     cache_with_texts(tmp_path)
     [path] = tmp_path.rglob("*.safetensors")
     path.write_bytes(path.read_bytes()[: int(path.stat().st_size * share)])
-    assert EncoderCache.open(tmp_path, KEY).missing(TEXTS) == list(TEXTS)
+    assert EncoderCache.open(tmp_path, IDENTITY).missing(TEXTS) == list(TEXTS)
     require_right(encoder_after_run(tmp_path, TEXTS).cache, TEXTS)
 
 
@@ -198,4 +202,4 @@ def test_what_goes_wrong_is_raised_and_the_shards_before_are_whole(
     monkeypatch.setattr(cls, method, fails_at_a_number)
     with pytest.raises(OSError, match="No space left"):
         encoder_after_run(tmp_path, TEXTS)
-    assert len(EncoderCache.open(tmp_path, KEY).locations) == kept
+    assert len(EncoderCache.open(tmp_path, IDENTITY).locations) == kept

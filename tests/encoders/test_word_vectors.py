@@ -16,6 +16,7 @@ from sentence_transformers.sentence_transformer.modules import tokenizer
 from tolerances import ROUNDING, relative_gap
 
 from harness.core.errors import AssetMissing, DataError, UsageError
+from harness.core.interfaces import Identity
 from harness.encoders.encodings import EncoderCache
 from harness.encoders.vector_files import read_vectors, write_vectors
 from harness.encoders.word_tokenizer import (
@@ -262,9 +263,10 @@ def test_a_mean_is_over_the_known_words_with_repetitions_and_tokens_are_counted(
         wanted = VECTORS[rows].mean(axis=0, dtype=np.float64) if rows else np.zeros(3)
         np.testing.assert_array_equal(mean, wanted.astype(np.float32))
     assert encoding.tokens.tolist() == [[3, 2], [2, 0], [3, 3], [0, 0]]
-    cache = EncoderCache.open(tmp_path, "0" * 64)
+    identity = Identity("0" * 64, {})
+    cache = EncoderCache.open(tmp_path, identity)
     cache.add(texts, encoding, 1.0)
-    assert EncoderCache.open(tmp_path, "0" * 64).cost(texts).coverage == 5 / 8
+    assert EncoderCache.open(tmp_path, identity).cost(texts).coverage == 5 / 8
     assert cache.cost(texts[1:2]).coverage == 0
     cache.add(["old"], replace(made.encode(["old"]), tokens=None), 1.0)
     assert cache.cost([*texts, "old"]).coverage is None

@@ -102,16 +102,16 @@ def test_the_shards_of_a_plan_are_the_whole_with_no_cell_twice(count):
     assert sorted(map(repr, cells)) == sorted(map(repr, PLANNED))
 
 
-def test_cells_that_share_a_pooling_are_one_unit_and_seeds_stand_apart():
+def test_cells_that_share_a_pooling_are_one_unit_and_fits_by_chance_stand_apart():
     kinds = []
     for unit in units(PLANNED):
         [kind] = {(cell.method.pooling.name, cell.seed) for cell in unit}
-        kinds.append(kind)
+        kinds.append((*kind, len(unit)))
     assert sorted(kinds) == [
-        ("cls", 0),
-        ("first-last", 0),
-        ("first-last", 1),
-        ("mean", 0),
+        ("cls", 0, 2),
+        *[("first-last", 0, 1)] * 2,
+        *[("first-last", 1, 1)] * 2,
+        ("mean", 0, 4),
     ]
 
 

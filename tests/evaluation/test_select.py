@@ -153,9 +153,9 @@ def test_a_plan_times_sentences_and_counts_what_else_is_left(tmp_path):
     texts, runs = library(tmp_path), Store(tmp_path / "runs")
     # Sentences of another task were encoded, 1,000 letters in a second.
     encoded, config = ["x" * 500, "y" * 500], FakeConfig()
-    key = texts.places.identify(config, tmp_path).key
+    identity = texts.places.identify(config, tmp_path)
     vectors = config.load(tmp_path, tmp_path).encode(encoded)
-    EncoderCache.open(texts.places.cache, key).add(encoded, vectors, 1.0)
+    EncoderCache.open(texts.places.cache, identity).add(encoded, vectors, 1.0)
     posts = [
         method("mean", "stretch", on="target"),
         method("mean", "centre", on="target"),

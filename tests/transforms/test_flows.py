@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from committed import committed_results
+from fakes import Told
 from refusals import refused
 from torch import nn
 
@@ -16,6 +17,7 @@ from baselines.iresnet import IRESNET
 from baselines.other_flows import GLOW, NICE, REALNVP
 from harness.contracts.samples import rows
 from harness.core.errors import ScoreError
+from harness.evaluation.fits import CellProgress, fit
 from harness.transforms.flow_layers import ResidualBlock, initialise_from_data
 from harness.transforms.flows import AdamW
 
@@ -229,6 +231,15 @@ def gaussian(x, mean, scale):
 def test_a_fit_lowers_the_loss(post):
     losses = post.fit(rows(1600, 8), rng()).losses
     assert np.mean(losses[-10:]) < np.mean(losses[:10]) - 0.01
+
+
+def test_a_fit_says_at_which_step_it_is():
+    told = Told()
+    run = CellProgress(told, "fake.mean+flow@target on toy, seed 0")
+    [fitted] = fit((FLOW,), rows(640, 8), rng(), progress=run)
+    assert told.phases == []  # of the run, which are those of its cells
+    assert told.noted == "fake.mean+flow@target on toy, seed 0: steps 10 of 10"
+    assert len(fitted.losses) == 10
 
 
 # A real one

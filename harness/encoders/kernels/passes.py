@@ -103,6 +103,7 @@ class PaddedKernel:
             layers=tuple(range(len(states))),
             depth=len(states) - 1,
             **{name: to_numpy(array) for name, array in outputs.items()},
+            lengths=counted_tokens(batch),
         )
 
     def states(
@@ -187,6 +188,11 @@ def padded_states(
     # The last state as the model returns it: after a final norm, where there is one.
     states = (*output.hidden_states[:-1], output.last_hidden_state)
     return states, mask, output
+
+
+def counted_tokens(batch: TokenIds) -> Float32[np.ndarray, "N 1"]:
+    """The number of tokens of each sentence."""
+    return np.array([[len(ids)] for ids in batch], np.float32)
 
 
 def to_numpy(output: Tensor) -> Float32[np.ndarray, "..."]:
@@ -366,6 +372,7 @@ class PackedKernel:
             layers=tuple(range(mean.shape[1])),
             depth=mean.shape[1] - 1,
             **{name: to_numpy(output)[rows] for name, output in outputs.items()},
+            lengths=counted_tokens(batch),
         )
 
     def _attend(
