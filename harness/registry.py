@@ -36,7 +36,7 @@ from harness.core.types import (
 from harness.data.tasks.loader import OWN_TEXTS, TARGETS
 from harness.encoders.config import FunctionConfig
 from harness.encoders.native import NativeConfig
-from harness.transforms.pooling import LAYER, MIX, NATIVE, POOLINGS, Native
+from harness.transforms.pooling import LAYER, MIX, NATIVE, ON_REQUEST, POOLINGS, Native
 
 BASELINES_PACKAGE = "harness.baselines" if IS_WHEEL else "baselines"
 # The names of what ids are made of; a task's name has a contract of its own.
@@ -327,7 +327,7 @@ def collected(plugins: tuple[Plugin, ...] = ()) -> Registry:
     plugin_modules = [sys.modules[plugin.module] for plugin in plugins]
     method_modules = [*_modules(BASELINES_PACKAGE), *plugin_modules]
     task_modules = [*_modules("harness.data.tasks"), *plugin_modules]
-    included_poolings = (*POOLINGS, LAYER, MIX, NATIVE)
+    included_poolings = (*POOLINGS, *ON_REQUEST, LAYER, MIX, NATIVE)
     posts: list[tuple[str, Callable[..., PostProcessor]]] = []
     for module in method_modules:
         posts += getattr(module, "POSTS", {}).items()

@@ -43,7 +43,7 @@ from harness.core.provenance import PLUGINS, Plugin
 from harness.core.types import Corpus, Method, Task
 from harness.data.places import asset_named, every_asset
 from harness.data.tasks.loader import TARGETS
-from harness.encoders.encodings import PREFIXES
+from harness.encoders.encodings import PREFIXES, STATISTICS
 from harness.plugins import import_plugins, plugins_in_use
 from harness.registry import Registry, load_registry
 from harness.transforms.affine import Affine, Moments
@@ -208,7 +208,7 @@ def reads_the_layers_that_it_asks_for(pooling: Pooling) -> None:
     """The layers and statistics that a pooling asks for are enough to compute it."""
     all_layers = encoding()
     statistics = statistics_of(pooling)
-    require(set(statistics) <= PREFIXES.keys(), f"the statistics {statistics}")
+    require(set(statistics) <= STATISTICS, f"the statistics {statistics}")
     layers = pooling.hidden_states(all_layers.depth) or (all_layers.depth,)
     arrays: dict[str, Any] = {}
     for name in PREFIXES:

@@ -163,6 +163,8 @@ Source = Hub | Packaged | VectorFile | LocalFiles | Trained
 ENCODING_SHAPES = {
     "mean": "(N, L, D)",
     "layer_cls": "(N, L, D)",
+    "layer_max": "(N, L, D)",
+    "layer_sep": "(N, L, D)",
     "cls": "(N, D)",
     "pooler": "(N, D)",
     "native": "(N, K)",
@@ -187,6 +189,10 @@ class Encoding:
             tokens, padding does not.
         layer_cls: The summary token of each kept layer; None where the encoder has none,
             or gives that of the last layer alone.
+        layer_max: The largest value of each coordinate over the tokens, for each kept
+            layer; None where the encoder was not asked for it.
+        layer_sep: The special token that ends a text, [SEP], in each kept layer; None
+            where the encoder has none, or was not asked for it.
         cls: The last layer's summary token; None where the encoder has none.
         pooler: The output of the checkpoint's trained head over the summary token; None
             where there is none.
@@ -219,6 +225,8 @@ class Encoding:
     tokens: Float32[np.ndarray, "N 2"] | None = None
     layer_cls: Float32[np.ndarray, "N L D"] | None = None
     lengths: Float32[np.ndarray, "N 1"] | None = None
+    layer_max: Float32[np.ndarray, "N L D"] | None = None
+    layer_sep: Float32[np.ndarray, "N L D"] | None = None
 
     def __post_init__(self) -> None:
         for name, array in self.arrays.items():
@@ -422,7 +430,7 @@ class Pooling(Protocol):
 
     A pooling that reads other statistics of its layers than the mean over tokens has the
     class attribute `statistics`, a tuple of names of an encoding's attributes, such as
-    `("layer_cls",)`.
+    `("layer_cls",)`. The encoder is then asked for them.
 
     Examples:
         >>> import numpy as np

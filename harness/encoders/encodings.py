@@ -46,12 +46,18 @@ from harness.core.tensors import TensorFile, write_tensors
 KEYS_TENSOR = "keys"  # the keys of the sentences
 # The statistics over the tokens of a layer, by the attributes of an encoding, and what is
 # before the number of the layer in the names of their tensors.
-PREFIXES = {"mean": "mean.", "layer_cls": "cls."}
-# The statistics that encoders are always asked for.
-USUAL_STATISTICS = frozenset({"mean", "layer_cls"})
+PREFIXES = {
+    "mean": "mean.",
+    "layer_cls": "cls.",
+    "layer_max": "max.",
+    "layer_sep": "sep.",
+}
+LENGTHS_TENSOR = "lengths"  # the tokens of each sentence, after it was cut
+STATISTICS = frozenset({*PREFIXES, LENGTHS_TENSOR})
+# What encoders are always asked for. The others are stored if a pooling reads them.
+USUAL_STATISTICS = frozenset({"mean", "layer_cls", LENGTHS_TENSOR})
 SENTENCE_VECTORS = ("cls", "pooler", "native")  # the other vectors of an encoding
 COUNTS_TENSOR = "tokens"  # the tokens of each sentence, and those that have a vector
-LENGTHS_TENSOR = "lengths"  # the tokens of each sentence, after it was cut
 LENGTHS_SUFFIX = ".lengths"  # of the folder that names the caches of other lengths
 DAMAGED_SUFFIX = ".damaged"  # of shards that were set aside
 
@@ -308,11 +314,13 @@ class EncoderCache:
         tensors = self.shards[locations[0, 0]].tensors  # those of all shards
         vectors = {}
         if layers:
-            for statistic in {"mean", *statistics}:
+            for statistic in {"mean", *statistics} & PREFIXES.keys():
                 names = [_tensor_name(statistic, n, self.depth) for n in layers]
                 if set(names) <= set(tensors):
                     arrays = [self._gather(name, locations) for name in names]
                     vectors[statistic] = np.stack(arrays, axis=1)
+            if LENGTHS_TENSOR in statistics and LENGTHS_TENSOR in tensors:
+                vectors["lengths"] = self._gather(LENGTHS_TENSOR, locations)
             if "mean" not in vectors:
                 raise UsageError(
                     f"wanted the layers {tuple(layers)} of an encoder, found vectors of its own "

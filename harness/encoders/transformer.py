@@ -292,6 +292,26 @@ class TransformerEncoder:
                 arrays[name][rows] = batch_array
         return replace(self.sample, **arrays)
 
+    def with_statistics(self, statistics: frozenset[str]) -> TransformerEncoder:
+        """This encoder, which gives these statistics of each layer beside the usual ones.
+
+        Statistics that it does not have are left out.
+        """
+        # A pass over padding, or through modules, gives no others.
+        with_statistics = getattr(self.kernel, "with_statistics", None)
+        further = statistics & {"layer_max", "layer_sep"}
+        if with_statistics is None or further <= self.plain_kernel.statistics:
+            return self
+        further |= self.plain_kernel.statistics
+        plain_kernel = self.plain_kernel.with_statistics(further)
+        [golden_ids] = self.tokenizer([GOLDEN_SENTENCE])
+        return replace(
+            self,
+            kernel=with_statistics(further),
+            plain_kernel=plain_kernel,
+            sample=plain_kernel([golden_ids]),
+        )
+
     def with_dropout(self, seed: int) -> TransformerEncoder:
         """This encoder with its dropout on; its masks are drawn from the seed, call after call."""
         return replace(

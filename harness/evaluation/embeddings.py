@@ -105,6 +105,17 @@ def encoded(encoder: Any, texts: Sequence[str]) -> Encoding:
     return encoding
 
 
+def asked_for(encoder: Any, statistics: Collection[str]) -> Any:
+    """An encoder that gives these statistics of layers, too.
+
+    It is the encoder itself where it gives them anyway, or has no choice of statistics.
+    """
+    if USUAL_STATISTICS.issuperset(statistics):
+        return encoder
+    with_statistics = getattr(encoder, "with_statistics", None)
+    return with_statistics(frozenset(statistics)) if with_statistics else encoder
+
+
 def pooled_rows(pooling: Pooling, encoding: Encoding) -> Float[np.ndarray, "N D"]:
     """One row a sentence under a pooling. Raises ScoreError if it gives no such matrix."""
     rows = pooling(encoding)
@@ -212,6 +223,17 @@ class CachedEncoder:
                     )
         return probe
 
+    def asked_for(self, statistics: Collection[str]) -> Encoder:
+        """The encoder itself, which gives these statistics, too, if it has them."""
+        return asked_for(self.loaded, statistics)
+
+    def probe_for(self, pooling: Pooling) -> Encoding:
+        """The encoding of one sentence, with what a pooling reads."""
+        statistics = statistics_of(pooling)
+        if USUAL_STATISTICS.issuperset(statistics):
+            return self.probe
+        return encoded(self.asked_for(statistics), [PROBE_TEXT])
+
     def encode(
         self, texts: Iterable[str], statistics: Collection[str] = ()
     ) -> Iterator[int]:
@@ -222,18 +244,21 @@ class CachedEncoder:
         tokens of each portion when it is stored, as `tokens` counts them.
         """
         missing = self.cache.missing(texts, statistics)
+        if not missing:
+            return
         # A text that is encoded again loses none of the statistics that it has.
-        asked_for = {*statistics, *self.cache.statistics_of(missing)}
+        statistics = {*statistics, *self.cache.statistics_of(missing)}
+        encoder = self.asked_for(statistics)
         for portion in self.portions(sorted(missing, key=len)):
             start = perf_counter()
-            encoding = encoded(self.loaded, portion)
+            encoding = encoded(encoder, portion)
             seconds = perf_counter() - start
             self.cache.add(
                 portion,
                 encoding,
                 seconds,
                 self.loaded.facts,
-                USUAL_STATISTICS | asked_for,
+                USUAL_STATISTICS | statistics,
             )
             yield self.tokens(portion)
 

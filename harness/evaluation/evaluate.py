@@ -33,6 +33,7 @@ from harness.evaluation.embeddings import (
     CachedEncoder,
     PooledEmbeddings,
     applied,
+    asked_for,
     dropout_batch,
     encoded,
     pooled_rows,
@@ -47,7 +48,7 @@ from harness.results.layout import OWN, own_or_committed, papers_of, tables_nami
 from harness.results.published_tables import load_tables
 from harness.results.score_rows import score_rows, to_frame
 from harness.results.store import Store
-from harness.transforms.pooling import NATIVE
+from harness.transforms.pooling import NATIVE, statistics_of
 
 WARNED_COVERAGE = 0.5  # the share of tokens with a vector below which a call warns
 # A cell has a task. For a cell that is only fitted, on a corpus, any task will do.
@@ -377,6 +378,7 @@ def _pooled(
     batches = [
         texts[start : start + batch_size] for start in range(0, len(texts), batch_size)
     ]
+    encoder = asked_for(encoder, statistics_of(method.pooling))
     vectors = []
     # Of all texts so far, the tokens, and the tokens that have a vector.
     counts = np.zeros(2)

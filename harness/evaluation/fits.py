@@ -195,7 +195,7 @@ class FitCorpusSample:
         if stored is None:
             file.unlink(missing_ok=True)
             # This raises if the encoder lacks what the pooling reads.
-            pooled_rows(method.pooling, encoder.probe)
+            pooled_rows(method.pooling, encoder.probe_for(method.pooling))
             progress.phase(f"fitting on {self.fit_corpus.name}", self.size)
             try:
                 for block in self.blocks:
@@ -234,7 +234,8 @@ class FitCorpusSample:
             return
         start = perf_counter()
         texts = self.sentences(block)
-        model: Any = encoder.loaded
+        read = (statistics_of(methods[file].pooling) for file in vectors_by_file)
+        model: Any = encoder.asked_for(frozenset().union(*read))
         batches: Iterable[Sequence[str]] = encoder.portions(texts)
         if self.dropout_seed is not None:
             size = dropout_batch(model, encoder.probe)
@@ -287,7 +288,7 @@ def _pooling_name(pooling: Pooling) -> str:
 def _can_pool(encoder: CachedEncoder, pooling: Pooling) -> bool:
     """Whether a pooling works on the encoding of the probe; one of a plug-in may raise anything."""
     try:
-        pooled_rows(pooling, encoder.probe)
+        pooled_rows(pooling, encoder.probe_for(pooling))
     except BaseException as error:
         if not is_interruption(error):
             return False

@@ -19,6 +19,12 @@ from harness.core.errors import UsageError
 from harness.core.interfaces import Encoding, Pooling
 
 NUMBER = r"-?[0-9]+(?:\.[0-9]+)?"
+# What a statistic of an encoding is, in messages.
+TOKENS_OF_STATISTICS = {
+    "layer_cls": "summary token",
+    "layer_max": "maximum over the tokens",
+    "layer_sep": "special token at the end",
+}
 MIX_ARGUMENT = re.compile(rf"{NUMBER}(?:_{NUMBER})*(?:_g{NUMBER})?")
 
 
@@ -212,21 +218,110 @@ class LayerCls:
 
     def hidden_states(self, depth: int) -> tuple[int, ...]:
         """The layer, in an encoder of this depth."""
-        number = _counted_from_first(self.layer, depth)
-        if not 0 <= number <= depth:
-            raise UsageError(
-                f"{self.name} reads the summary token of the hidden state {self.layer}; this "
-                f"encoder has only 0..{depth}, use cls"
-            )
-        return (number,)
+        return _one_layer(self.name, self.layer, depth)
 
     def __call__(self, encoding: Encoding) -> Float[np.ndarray, "N D"]:
         [layer] = self.hidden_states(encoding.depth)
-        if encoding.layer_cls is None:
+        return _of_layer(self.name, encoding, "layer_cls", layer)
+
+
+@dataclass(frozen=True)
+class LayerMax:
+    """The largest value of each coordinate over the tokens of one layer, `max:11`.
+
+    [CLS] and [SEP] are included, as in sentence-transformers' max pooling.
+
+    Attributes:
+        name: Its name in ids.
+        layer: The layer; a negative number counts from the last, as in Python.
+    """
+
+    name: str
+    layer: int
+
+    statistics: ClassVar[tuple[str, ...]] = ("layer_max",)
+
+    def with_argument(self, argument: str) -> LayerMax:
+        """The maximum of the layer of this number."""
+        number = _layer_number(self.name, argument)
+        return LayerMax(f"{self.name}:{number}", number)
+
+    def hidden_states(self, depth: int) -> tuple[int, ...]:
+        """The layer, in an encoder of this depth."""
+        return _one_layer(self.name, self.layer, depth)
+
+    def __call__(self, encoding: Encoding) -> Float[np.ndarray, "N D"]:
+        [layer] = self.hidden_states(encoding.depth)
+        return _of_layer(self.name, encoding, "layer_max", layer)
+
+
+@dataclass(frozen=True)
+class MeanWithout:
+    """The mean over the tokens of one layer without [CLS], [SEP] or both.
+
+    A text without other tokens has a vector of zeros.
+
+    Attributes:
+        name: Its name in ids.
+        left_out: The statistics of an encoding that are these tokens.
+        layer: The layer; a negative number counts from the last, as in Python.
+    """
+
+    name: str
+    left_out: tuple[str, ...]
+    layer: int
+
+    @property
+    def statistics(self) -> tuple[str, ...]:
+        """The mean over all tokens, their number, and the tokens that are left out."""
+        return ("mean", "lengths", *self.left_out)
+
+    def with_argument(self, argument: str) -> MeanWithout:
+        """The mean of the layer of this number."""
+        number = _layer_number(self.name, argument)
+        return MeanWithout(f"{self.name}:{number}", self.left_out, number)
+
+    def hidden_states(self, depth: int) -> tuple[int, ...]:
+        """The layer, in an encoder of this depth."""
+        return _one_layer(self.name, self.layer, depth)
+
+    def __call__(self, encoding: Encoding) -> Float[np.ndarray, "N D"]:
+        [layer] = self.hidden_states(encoding.depth)
+        [mean] = layer_means(self.name, encoding, (layer,))
+        if encoding.lengths is None:
             raise UsageError(
-                f"{self.name}: this encoder has no summary token of that layer; use layer:{layer}"
+                f"{self.name}: this encoder does not tell the tokens of a text; use mean"
             )
-        return encoding.layer_cls[:, encoding.layers.index(layer)]
+        sums = encoding.lengths * mean.astype(np.float64)
+        for statistic in self.left_out:
+            sums = sums - _of_layer(self.name, encoding, statistic, layer)
+        counts = encoding.lengths - len(self.left_out)
+        means = np.where(counts > 0, sums / np.maximum(counts, 1), 0.0)
+        return means.astype(np.float32)
+
+
+def _one_layer(name: str, layer: int, depth: int) -> tuple[int]:
+    """The number of a layer of an encoder of this depth; UsageError if it has none such."""
+    number = _counted_from_first(layer, depth)
+    if not 0 <= number <= depth:
+        raise UsageError(
+            f"{name} reads the hidden state {layer}; this encoder has only 0..{depth}, use "
+            f"{name.partition(':')[0]}"
+        )
+    return (number,)
+
+
+def _of_layer(
+    name: str, encoding: Encoding, statistic: str, layer: int
+) -> Float[np.ndarray, "N D"]:
+    """A statistic of a layer; `name` is the pooling's, for the message."""
+    array: Float[np.ndarray, "N L D"] | None = getattr(encoding, statistic)
+    if array is None:
+        raise UsageError(
+            f"{name}: this encoder has no {TOKENS_OF_STATISTICS[statistic]} of a layer; use "
+            f"layer:{layer}"
+        )
+    return array[:, encoding.layers.index(layer)]
 
 
 @dataclass(frozen=True)
@@ -279,6 +374,15 @@ LAST2 = Mean("last2", (-2, -1))
 SECOND_LAST = Mean("second-last", (-2,))
 # [CLS] where bert-as-service reads it: SBERT's row "BERT CLS-vector".
 SECOND_LAST_CLS = LayerCls("second-last-cls", -2)
+
+# These are computed and stored only where a method reads them: all layers in one pass.
+MAX = LayerMax("max", -1)
+MEAN_WITHOUT_CLS = MeanWithout("mean-without-cls", ("layer_cls",), -1)
+MEAN_WITHOUT_SEP = MeanWithout("mean-without-sep", ("layer_sep",), -1)
+MEAN_WITHOUT_SPECIAL = MeanWithout(
+    "mean-without-special", ("layer_cls", "layer_sep"), -1
+)
+ON_REQUEST = (MAX, MEAN_WITHOUT_CLS, MEAN_WITHOUT_SEP, MEAN_WITHOUT_SPECIAL)
 
 LAYER = LayerMean("layer", (-1,))
 MIX = Mix()

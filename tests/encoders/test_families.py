@@ -24,7 +24,12 @@ from harness.encoders.kernels.loading import REFUSED_ARCHITECTURES, WITHOUT_PADD
 from harness.encoders.modules import edit_json
 from harness.encoders.native import NativeConfig
 from harness.encoders.transformer import TransformerConfig
-from harness.transforms.pooling import CLS, NATIVE, SECOND_LAST_CLS
+from harness.transforms.pooling import (
+    CLS,
+    MEAN_WITHOUT_SPECIAL,
+    NATIVE,
+    SECOND_LAST_CLS,
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of another's library
 
@@ -77,9 +82,10 @@ def test_every_layer_the_summary_and_the_pooler_are_the_models_own(
 ):
     """In one batch, and beside that in batches of one."""
     encoder = TINY.load(folder_of_family(name), tmp_path)
+    encoder = encoder.with_statistics(frozenset({"layer_max", "layer_sep"}))
     encoding = encoder.encode(TEXTS)
     alone = tiny_models.in_batches(encoder, 1).encode(TEXTS)
-    assert relative_gap(alone.mean, encoding.mean) <= ROUNDING
+    assert encoding_gap(alone, encoding) <= ROUNDING
     assert encoder.plain_kernel.needs_equal_lengths is (name in WITHOUT_PADDING)
     model, tokenizer = model_and_tokenizer(folder_of_family(name))
     assert encoding.depth == 3
@@ -93,11 +99,19 @@ def test_every_layer_the_summary_and_the_pooler_are_the_models_own(
                 relative_gap(encoding.mean[row, layer], state[0].mean(dim=0))
                 <= ROUNDING
             )
+            largest = state[0].amax(dim=0)
+            assert relative_gap(encoding.layer_max[row, layer], largest) <= ROUNDING
+            if encoding.layer_sep is not None:
+                without = state[0, 1:-1].sum(dim=0) / max(1, len(state[0]) - 2)
+                pooling = MEAN_WITHOUT_SPECIAL.with_argument(str(layer))
+                assert relative_gap(pooling(encoding)[row], without) <= ROUNDING
             if FAMILIES[name].summary is not NONE:
                 summary = state[0, FAMILIES[name].summary]
                 assert relative_gap(encoding.layer_cls[row, layer], summary) <= ROUNDING
         if encoding.pooler is not None:
             assert relative_gap(encoding.pooler[row], out.pooler_output[0]) <= ROUNDING
+    if name in ("bert", "roberta"):
+        assert encoding.layer_sep is not None
     if FAMILIES[name].summary is NONE:
         with refused(UsageError, r"^cls: "):
             CLS(encoding)

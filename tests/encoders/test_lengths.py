@@ -1,4 +1,4 @@
-"""A sentence is encoded once for all maximum lengths that do not cut it."""
+"""A sentence is encoded once: for all maximum lengths that do not cut it, and all poolings."""
 
 from dataclasses import replace
 
@@ -19,7 +19,13 @@ from harness.evaluation.select import planned_cells
 from harness.evaluation.variants import PaddedConfig
 from harness.registry import load_registry
 from harness.results.store import Store
-from harness.transforms.pooling import CLS, MEAN
+from harness.transforms.pooling import (
+    CLS,
+    MAX,
+    MEAN,
+    MEAN_WITHOUT_SEP,
+    MEAN_WITHOUT_SPECIAL,
+)
 
 TINY = TransformerConfig("tiny", "")
 SHORT, LONG = TINY.with_max_length(8), TINY.with_max_length(20)
@@ -93,3 +99,26 @@ def test_a_run_under_several_lengths_encodes_the_longest_first(
     assert [outcome.status for outcome in outcomes] == ["measured"] * 3
     assert encoded_texts(loader.places.cache) == wanted
     assert make_plan(planned, loader).sentences == 0
+
+
+def test_poolings_that_ask_for_more_cost_one_pass_and_others_nothing(
+    checkpoint, tmp_path
+):
+    task = load_registry().tasks["mini-sts"]
+    loader = library(tmp_path)
+    loader.places = replace(loader.places, encoders={"tiny:20": checkpoint("bert")})
+    sentences = loader.texts(task).sentences
+
+    def run(*poolings):
+        methods = [Method(LONG, pooling) for pooling in poolings]
+        planned = planned_cells(methods, [task], seeds=1)
+        outcomes = execute(planned, RunContext(loader, Store(tmp_path / "runs")))
+        assert {outcome.status for outcome in outcomes} <= {"measured", "done"}
+        return encoded_texts(loader.places.cache)
+
+    assert run(MEAN) == len(sentences)
+    [shard, *_] = loader.places.cache.rglob("*.safetensors")
+    assert not any(name.startswith(("max.", "sep.")) for name in load_file(shard))
+    both = (MEAN, MAX, MEAN_WITHOUT_SPECIAL.with_argument("1"))
+    assert run(*both) == 2 * len(sentences)
+    assert run(*both, MAX.with_argument("0"), MEAN_WITHOUT_SEP) == 2 * len(sentences)

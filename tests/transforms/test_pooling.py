@@ -1,6 +1,7 @@
 """Poolings: which hidden states each name averages, and what is refused."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,7 +17,11 @@ from harness.transforms.pooling import (
     CLS,
     FIRST_LAST,
     LAST2,
+    MAX,
     MEAN,
+    MEAN_WITHOUT_CLS,
+    MEAN_WITHOUT_SEP,
+    MEAN_WITHOUT_SPECIAL,
     POOLER,
     POOLINGS,
     SECOND_LAST,
@@ -57,6 +62,35 @@ def test_the_summary_token_of_a_layer_is_read_by_its_number_or_from_the_last():
         CLS.with_argument("5")(whole)
     with refused(UsageError, "wanted the number of a layer, as in cls:1"):
         CLS.with_argument("-1")
+
+
+def test_a_mean_without_special_tokens_is_that_of_the_other_tokens():
+    states = (
+        np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32)
+    )  # of tokens
+    whole = Encoding(
+        layers=(2,),
+        depth=2,
+        mean=states.mean(axis=0)[None, None],
+        layer_cls=states[None, None, 0],
+        layer_sep=states[None, None, -1],
+        layer_max=states.max(axis=0)[None, None],
+        lengths=np.float32([[5]]),
+    )
+    for pooling, wanted in (
+        (MEAN_WITHOUT_CLS, states[1:].mean(axis=0)),
+        (MEAN_WITHOUT_SEP, states[:-1].mean(axis=0)),
+        (MEAN_WITHOUT_SPECIAL.with_argument("2"), states[1:-1].mean(axis=0)),
+        (MAX, states.max(axis=0)),
+    ):
+        assert relative_gap(pooling(whole)[0], wanted) <= ROUNDING
+    # An empty text has the special tokens alone.
+    empty = replace(whole, lengths=np.float32([[2]]))
+    assert MEAN_WITHOUT_SPECIAL(empty).tolist() == [[0, 0, 0]]
+    with refused(UsageError, r"^max: .* no maximum over the tokens .*; use layer:2"):
+        MAX(replace(whole, layer_max=None))
+    with refused(UsageError, "does not tell the tokens of a text; use mean"):
+        MEAN_WITHOUT_CLS(replace(whole, lengths=None))
 
 
 @given(st.lists(st.integers(-9, 9), min_size=1, max_size=3), st.integers(0, 6))

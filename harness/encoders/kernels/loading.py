@@ -111,8 +111,12 @@ def open_checkpoint(
         needs_equal_lengths = model.config.model_type in WITHOUT_PADDING
         if not needs_equal_lengths:
             needs_equal_lengths = _sees_padding(kernel, golden_ids)
+        ends = (tokenizer.tokenizer.sep_token_id, tokenizer.tokenizer.eos_token_id)
         return tokenizer, replace(
-            kernel, summary=summary, needs_equal_lengths=needs_equal_lengths
+            kernel,
+            summary=summary,
+            needs_equal_lengths=needs_equal_lengths,
+            has_separator=summary == 0 and golden_ids[-1] in ends,
         )
 
 

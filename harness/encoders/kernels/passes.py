@@ -20,8 +20,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from itertools import chain, groupby
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -58,6 +60,10 @@ class PaddedKernel:
             model without one.
         needs_equal_lengths: Whether padding changes what the model gives, so that a
             batch must hold sentences of one length.
+        has_separator: Whether every text ends with a special token that is not the
+            summary token.
+        statistics: What is computed of each layer beside the mean and the summary token:
+            `layer_max`, `layer_sep`, or both.
     """
 
     model: Any
@@ -65,6 +71,12 @@ class PaddedKernel:
     has_pooler: bool
     summary: int | None = None
     needs_equal_lengths: bool = False
+    has_separator: bool = False
+    statistics: frozenset[str] = frozenset()
+
+    def with_statistics(self, statistics: frozenset[str]) -> PaddedKernel:
+        """This pass, which computes further statistics of each layer."""
+        return replace(self, statistics=statistics)
 
     def on(self, hardware: Hardware) -> PaddedKernel:
         """The pass on a device and in a precision; products are of whole float32 numbers.
@@ -97,6 +109,14 @@ class PaddedKernel:
             summaries = [state[rows, position] for state in states]  # L x (B, D)
             outputs["layer_cls"] = torch.stack(summaries, dim=1)
             outputs["cls"] = summaries[-1]
+        if "layer_max" in self.statistics:
+            padding = ~mask[:, :, None]  # (B, T, 1)
+            largest = [state.masked_fill(padding, -inf).amax(dim=1) for state in states]
+            outputs["layer_max"] = torch.stack(largest, dim=1)
+        if "layer_sep" in self.statistics and self.has_separator:
+            rows = torch.arange(len(batch), device=lengths.device)
+            ends = [state[rows, lengths - 1] for state in states]
+            outputs["layer_sep"] = torch.stack(ends, dim=1)
         if self.has_pooler:
             outputs["pooler"] = output.pooler_output
         return Encoding(
@@ -331,6 +351,12 @@ class PackedKernel:
         encoder = getattr(self.model, "encoder", None)
         self.position_bias = getattr(encoder, "compute_position_bias", None)
 
+    def with_statistics(self, statistics: frozenset[str]) -> PackedKernel:
+        """This pass, which computes further statistics of each layer; weights are shared."""
+        kernel = copy(self)
+        kernel.plain_kernel = self.plain_kernel.with_statistics(statistics)
+        return kernel
+
     def __call__(self, batch: Sequence[Sequence[int]]) -> Encoding:
         # In the order of their lengths, sentences of one length follow each other.
         order = sorted(range(len(batch)), key=lambda row: len(batch[row]))
@@ -339,17 +365,10 @@ class PackedKernel:
         runs = runs_of(sentence_lengths)
         with torch.inference_mode():
             states = packed_embeddings(self.model, sentences)
-            lengths = torch.tensor(sentence_lengths)
-            ends = lengths.cumsum(0)
-            first_tokens = (ends - lengths).to(states.device)
-            summary_tokens = first_tokens
-            if self.plain_kernel.summary == -1:
-                summary_tokens = (ends - 1).to(states.device)
-            shape = (len(sentences), len(self.layers) + 1, states.shape[1])
-            # In float32, whatever the precision of the model.
-            mean = torch.empty(shape, device=states.device)
-            _write_means(states, runs, mean[:, 0])
-            summaries = [states[summary_tokens]]
+            kept = LayerStatistics(
+                self.plain_kernel, sentence_lengths, len(self.layers) + 1, states
+            )
+            kept.keep(0, states)
             for number, layer in enumerate(self.layers, start=1):
                 attended = torch.empty_like(states)
                 query_key_value = layer.query_key_value(states)
@@ -359,18 +378,17 @@ class PackedKernel:
                 states = layer.attention_norm(attended)
                 expanded = layer.expansion(states)
                 states = layer.norm(layer.contraction.plus(states, expanded))
-                _write_means(states, runs, mean[:, number])
-                summaries.append(states[summary_tokens])
-            outputs = {"mean": mean}
+                kept.keep(number, states)
+            outputs = dict(kept.arrays)
             if self.plain_kernel.summary is not None:
-                outputs["layer_cls"] = torch.stack(summaries, dim=1)
-                outputs["cls"] = summaries[-1]
+                outputs["cls"] = kept.arrays["layer_cls"][:, -1]
             if self.plain_kernel.has_pooler:
-                outputs["pooler"] = self.model.pooler(states[first_tokens][:, None])
+                first_states = states[kept.first_tokens]
+                outputs["pooler"] = self.model.pooler(first_states[:, None])
         rows = np.argsort(order)  # from the packed batch to the order of `batch`
         return Encoding(
-            layers=tuple(range(mean.shape[1])),
-            depth=mean.shape[1] - 1,
+            layers=tuple(range(len(self.layers) + 1)),
+            depth=len(self.layers),
             **{name: to_numpy(output)[rows] for name, output in outputs.items()},
             lengths=counted_tokens(batch),
         )
@@ -434,16 +452,68 @@ def packed_embeddings(model: Any, sentences: TokenIds) -> States:
     return states if projection is None else projection(states)
 
 
-def _write_means(
-    states: States, runs: Sequence[Run], mean: Float[Tensor, "N D"]
-) -> None:
-    """Write the token mean of each sentence into a row of `mean`."""
-    row = 0
-    for run in runs:
-        tokens = states[run.tokens].view(run.sentences, run.length, -1)
-        rows = mean[row : row + run.sentences]
-        torch.mean(tokens, dim=1, dtype=mean.dtype, out=rows)
-        row += run.sentences
+class LayerStatistics:
+    """The statistics over the tokens of each sentence that are kept of each layer.
+
+    Args:
+        plain_kernel: The plain pass, which says what is kept.
+        sentence_lengths: The tokens of each of N sentences, ascending.
+        layers: The number of layers, with the output of the embedding layer.
+        states: The states of a layer, for their width and device.
+
+    Attributes:
+        runs: The runs of sentences of equal length.
+        first_tokens: The row of the first token of each sentence.
+        last_tokens: The row of the last token.
+        arrays: Arrays (N, L, D) by the names of an encoding, in float32 whatever the
+            precision of the model.
+    """
+
+    def __init__(
+        self,
+        plain_kernel: PaddedKernel,
+        sentence_lengths: Sequence[int],
+        layers: int,
+        states: States,
+    ) -> None:
+        self.runs = runs_of(sentence_lengths)
+        lengths = torch.tensor(sentence_lengths)
+        ends = lengths.cumsum(0)
+        self.first_tokens = (ends - lengths).to(states.device)
+        self.last_tokens = (ends - 1).to(states.device)
+        self.summary_tokens = self.first_tokens
+        if plain_kernel.summary == -1:
+            self.summary_tokens = self.last_tokens
+        names = {"mean", *plain_kernel.statistics}
+        if plain_kernel.summary is not None:
+            names.add("layer_cls")
+        if not plain_kernel.has_separator:
+            names.discard("layer_sep")
+        shape = (len(sentence_lengths), layers, states.shape[1])
+        self.arrays = {name: torch.empty(shape, device=states.device) for name in names}
+
+    def keep(self, number: int, states: States) -> None:
+        """Keep the statistics of the layer of this number, whose states are given."""
+        for name, array in self.arrays.items():
+            of_layer = array[:, number]
+            if name == "layer_cls":
+                of_layer.copy_(states[self.summary_tokens])
+            elif name == "layer_sep":
+                of_layer.copy_(states[self.last_tokens])
+            else:
+                self._reduce(name, states, of_layer)
+
+    def _reduce(self, name: str, states: States, output: Float[Tensor, "N D"]) -> None:
+        """Write the mean or the maximum over the tokens of each sentence into a row."""
+        row = 0
+        for run in self.runs:
+            tokens = states[run.tokens].view(run.sentences, run.length, -1)
+            rows = output[row : row + run.sentences]
+            if name == "mean":
+                torch.mean(tokens, dim=1, dtype=output.dtype, out=rows)
+            else:
+                rows.copy_(tokens.amax(dim=1))
+            row += run.sentences
 
 
 # oneDNN
