@@ -19,7 +19,7 @@ class HarnessError(Exception):
         ...     load_registry().parse("bert-mini.maen")
         ... except HarnessError as error:
         ...     print(error.exit_status, error)
-        2 unknown pooling 'maen': did you mean mean?
+        2 unknown pooling 'maen': did you mean mean or max?
     """
 
     exit_status = 1

@@ -149,7 +149,7 @@ def test_an_encoder_without_a_statistic_is_asked_once(tmp_path):
     config = FakeConfig(has_layer_cls=False)
     made = encoder_after_run(tmp_path, TEXTS, config)
     for _ in range(2):
-        with refused(UsageError, "no summary token of that layer"):
+        with refused(UsageError, "no summary token of a layer"):
             made.pooled(SECOND_LAST_CLS, TEXTS)
     assert sorted(config.log) == sorted(TEXTS)
 

@@ -66,7 +66,7 @@ def run_by(encoder, choice):
 # Each pass gives what the model gives
 
 
-@pytest.mark.parametrize("library", ["torch", "onednn"])
+@pytest.mark.parametrize("library", ["torch", "onednn", "mkl"])
 @pytest.mark.parametrize("kind", tiny_models.KINDS)
 def test_the_packed_pass_is_the_models_own(kind, library, load):
     encoder = load(kind)
@@ -111,6 +111,28 @@ def test_workers_order_and_batches_leave_no_trace(kind, load):
         backwards = run_by(encoder, choice).encode(TEXTS[::-1])
         turned = {name: array[::-1] for name, array in backwards.arrays.items()}
         assert encoding_gap(whole, replace(backwards, **turned)) <= ROUNDING
+
+
+@pytest.mark.parametrize("library", ["onednn", "mkl"])
+def test_a_text_of_few_tokens_has_the_bits_that_it_has_in_a_batch(library, load):
+    """MKL has other kernels for products of 1, 2 and 3 rows."""
+    kernel = PackedKernel(load("bert").plain_kernel, library)
+    if not kernel.multiplies_rows_alike():
+        pytest.skip(f"{library} breaks the rule on this processor: it is not taken")
+    batch = [[5], [5, 6], [5, 6, 7], [5, 6, 7, 8], *[[9, 10, 11, 12]] * 8]
+    together = kernel(batch).mean
+    for row, ids in enumerate(batch):
+        np.testing.assert_array_equal(kernel([ids]).mean[0], together[row])
+
+
+def test_a_library_that_breaks_the_rule_of_rows_is_not_taken(load, monkeypatch):
+    monkeypatch.setattr(passes, "prefers_mkl", lambda _: True)
+    taken = {True: "mkl", False: "onednn" if ONEDNN.library == "onednn" else "torch"}
+    for is_alike in (True, False):
+        monkeypatch.setattr(
+            PackedKernel, "multiplies_rows_alike", lambda _, kept=is_alike: kept
+        )
+        assert load("bert").choice.library == taken[is_alike]
 
 
 def test_an_error_in_a_worker_is_raised_here_and_ends_the_work():
@@ -178,20 +200,22 @@ def test_a_pass_that_gives_something_else_is_never_taken(load, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("packable", "onednn", "device", "machine", "taken"),
+    ("packable", "onednn", "mkl", "device", "machine", "taken"),
     [
-        (True, True, "cpu", "x86_64", Choice("packed", "onednn", 8, 1, CPU_TOKENS)),
-        (False, True, "cpu", "AMD64", PLAIN),
-        (True, True, "cpu", "aarch64", Choice("packed", "torch", 8, 1, CPU_TOKENS)),
-        (False, False, "cpu", "x86_64", PLAIN),
-        (True, False, "cuda", "x86_64", Choice("packed", "torch", 1, 8, GPU_TOKENS)),
+        (1, 1, 0, "cpu", "x86_64", Choice("packed", "onednn", 8, 1, CPU_TOKENS)),
+        (1, 1, 1, "cpu", "x86_64", Choice("packed", "mkl", 8, 1, CPU_TOKENS)),
+        (0, 1, 1, "cpu", "AMD64", PLAIN),
+        (1, 1, 0, "cpu", "aarch64", Choice("packed", "torch", 8, 1, CPU_TOKENS)),
+        (0, 0, 0, "cpu", "x86_64", PLAIN),
+        (1, 0, 0, "cuda", "x86_64", Choice("packed", "torch", 1, 8, GPU_TOKENS)),
     ],
 )
 def test_the_pass_follows_from_architecture_and_device(
-    packable, onednn, device, machine, taken, monkeypatch
+    packable, onednn, mkl, device, machine, taken, monkeypatch
 ):
     monkeypatch.setattr("platform.machine", lambda: machine)
-    assert rule(packable=packable, onednn=onednn, device=device, threads=8) == taken
+    facts = {"packable": bool(packable), "onednn": bool(onednn), "mkl": bool(mkl)}
+    assert rule(**facts, device=device, threads=8) == taken
 
 
 # Precisions and devices

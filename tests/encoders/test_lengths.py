@@ -86,8 +86,7 @@ def test_a_run_under_several_lengths_encodes_the_longest_first(
     methods = [Method(config, MEAN) for config in (SHORT, LONG, TINY)]
     planned = planned_cells(methods, [task], seeds=1)
     loader = library(tmp_path)
-    here = {name: checkpoint("bert") for name in ("tiny", "tiny:8", "tiny:20")}
-    loader.places = replace(loader.places, encoders=here)
+    loader.places = replace(loader.places, encoders={"tiny": checkpoint("bert")})
     sentences = loader.texts(task).sentences
     tokenizer = TINY.load(checkpoint("bert"), tmp_path).tokenizer
     lengths = np.array([len(ids) for ids in tokenizer(sorted(sentences))])
@@ -106,7 +105,7 @@ def test_poolings_that_ask_for_more_cost_one_pass_and_others_nothing(
 ):
     task = load_registry().tasks["mini-sts"]
     loader = library(tmp_path)
-    loader.places = replace(loader.places, encoders={"tiny:20": checkpoint("bert")})
+    loader.places = replace(loader.places, encoders={"tiny": checkpoint("bert")})
     sentences = loader.texts(task).sentences
 
     def run(*poolings):

@@ -15,7 +15,7 @@ from __future__ import annotations
 import platform
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeVar
 
 import numpy as np
@@ -61,7 +61,7 @@ class Choice:
     """
 
     route: Literal["plain", "packed"] = "plain"
-    library: Literal["torch", "onednn"] = "torch"
+    library: Literal["torch", "onednn", "mkl"] = "torch"
     workers: int = 1
     threads: int = 0
     tokens: int = PLAIN_TOKENS
@@ -70,30 +70,31 @@ class Choice:
 PLAIN = Choice()
 
 
-def rule(*, packable: bool, onednn: bool, device: str, threads: int) -> Choice:
+def rule(
+    *, packable: bool, onednn: bool, device: str, threads: int, mkl: bool = False
+) -> Choice:
     """The pass for a model on a device.
 
     The packed pass is taken for every architecture that it can read: on a processor with
-    one worker for each core, and with the products of oneDNN where that is an x86. The
-    plain pass is taken for any other.
+    one worker for each core, and with the products of oneDNN where that is an x86; with
+    those of MKL where it has AVX2 alone. The plain pass is taken for any other.
 
     Args:
         packable: Whether the packed pass can read the architecture.
         onednn: Whether oneDNN can multiply the model's matrices.
         device: The type of torch's device: `cpu`, `cuda` or `mps`.
         threads: The number of cores.
+        mkl: Whether MKL multiplies them faster.
     """
     if not packable:
         return PLAIN
     if device != "cpu":
         return Choice(route="packed", workers=1, threads=threads, tokens=GPU_TOKENS)
-    has_library = onednn and platform.machine() in X86_MACHINES
+    library: Literal["torch", "onednn", "mkl"] = "torch"
+    if platform.machine() in X86_MACHINES and (mkl or onednn):
+        library = "mkl" if mkl else "onednn"
     return Choice(
-        route="packed",
-        library="onednn" if has_library else "torch",
-        workers=threads,
-        threads=1,
-        tokens=CPU_TOKENS,
+        route="packed", library=library, workers=threads, threads=1, tokens=CPU_TOKENS
     )
 
 
@@ -110,17 +111,32 @@ def choose_pass(
     """
     import torch
 
-    from harness.encoders.kernels.passes import PackedKernel, has_onednn, is_packable
+    from harness.encoders.kernels.passes import (
+        PackedKernel,
+        has_onednn,
+        is_packable,
+        prefers_mkl,
+    )
 
+    has_library = has_onednn(plain_kernel.model)
     choice = rule(
         packable=is_packable(plain_kernel.model),
-        onednn=has_onednn(plain_kernel.model),
+        onednn=has_library,
+        mkl=prefers_mkl(plain_kernel.model),
         device=plain_kernel.model.device.type,
         threads=torch.get_num_threads(),
     )
     if choice.route == "plain":
         return plain_kernel, choice
     kernel = PackedKernel(plain_kernel, choice.library)
+    if choice.library == "mkl":
+        # An encoding must not depend on its batch. A worker has other threads than this.
+        [is_alike] = run_batches(
+            lambda packed: packed.multiplies_rows_alike(), [kernel], choice
+        )
+        if not is_alike:
+            choice = replace(choice, library="onednn" if has_library else "torch")
+            kernel = PackedKernel(plain_kernel, choice.library)
     prefix_lengths = (10, 15, 15, 20, len(golden_ids), 3)
     batch = [golden_ids[:length] for length in prefix_lengths]
     reference, candidate = plain_kernel(batch), kernel(batch)
