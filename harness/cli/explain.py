@@ -17,6 +17,7 @@ import typer
 
 from harness.cli import options as opt
 from harness.conclusions.folder import Conclusions
+from harness.conclusions.numbers import Figure
 from harness.core.errors import UsageError
 from harness.core.terminal import wrapped
 from harness.data.places import Places
@@ -24,6 +25,7 @@ from harness.registry import look_up
 from harness.report.diagnosis import answer_lines, diagnosis_facts
 from harness.report.explanation import effect_facts, render_explanation
 from harness.report.next_steps import command_to_search
+from harness.report.noise import USUAL_SCORE, power_rows
 from harness.report.owners import origin_facts, origins_in_words
 from harness.report.sentences import standing_in_words
 from harness.resolve import Resolver
@@ -66,6 +68,14 @@ def explain_command(
     metric: Annotated[
         str, typer.Option(help="The metric of the number (with --model).")
     ] = "spearman",
+    power: Annotated[
+        float | None,
+        typer.Option(
+            metavar="POINTS",
+            help="With a task (or avg, the mean of the seven) in the place of a cell: how large "
+            "a difference has to be there, and how often one of so many points is found.",
+        ),
+    ] = None,
     encodings: opt.MostEncodings = None,
     as_json: opt.Json = False,
 ) -> None:
@@ -76,10 +86,17 @@ def explain_command(
     protocol (pooling, text, split, metric, aggregation, length, post-processing) with
     its measured effect on a score. With --model the number of a task is looked for
     among other scores, pairs, poolings, prompts, lengths and precisions of that model,
-    the cheapest first; exit status 1 if none gives its digits.
+    the cheapest first; exit status 1 if none gives its digits. With --power, what is needed
+    to tell two systems apart on a task that both score 78, or --mine.
     """
     if mine == STANDARD_INPUT:
         mine = sys.stdin.read()
+    if power is not None:
+        if cell is None:
+            raise UsageError("--power needs a task: explain sts-b --power 0.5")
+        score = USUAL_SCORE if mine is None else Figure.parse(mine).points
+        opt.say_rows(power_rows(cell, power, score), as_json)
+        return
     if cell is None and model is not None:
         raise UsageError(
             "--model needs the task of the number: explain TASK --model ..."

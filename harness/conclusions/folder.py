@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
+import numpy as np
+
 from harness.conclusions import conformance
 from harness.conclusions.causes import Causes, read_causes
 from harness.conclusions.claims import ClaimResult, Claims, claim_result, read_claims
@@ -28,6 +30,7 @@ from harness.conclusions.findings import (
     found_protocols,
     misprints_of,
 )
+from harness.conclusions.noise import Leads, Spreads, leads_of
 from harness.conclusions.numbers import (
     PublishedRow,
     ReportedNumber,
@@ -48,11 +51,13 @@ from harness.conclusions.searches import Search, read_searches
 from harness.conclusions.standings import Standings, standings_of
 from harness.conclusions.threads import Thread, read_threads
 from harness.conclusions.traps import Trap
+from harness.core.arrays import Float
 from harness.core.toml import read_rows
 from harness.results.differences import Floors, read_floors
 from harness.results.folder import ResultsFolder
 from harness.results.layout import QUESTIONS
 from harness.results.published import PublishedNumber
+from harness.results.records import Cell
 from harness.results.reproduction import Reproduction
 
 # The reader's numbers for which the effects of other choices are looked at, which takes
@@ -143,6 +148,22 @@ class Conclusions(ResultsFolder):
     def standings(self) -> Standings:
         """What published numbers say of each other, by id."""
         return standings_of(self.published_numbers.values(), self.published_rows)
+
+    @cached_property
+    def spreads(self) -> Spreads:
+        """The published spreads over seeds."""
+        return Spreads(self.published_numbers.values())
+
+    @cached_property
+    def leads(self) -> Leads:
+        """The best number of each column, backbone and supervision, against the runner-up."""
+        return leads_of(
+            self.published_numbers.values(), self.spreads, self.similarities_of
+        )
+
+    def similarities_of(self, method: str, task: str) -> Float[np.ndarray, " P"] | None:
+        """The similarities of a method's pairs on a task, under seed 0; None without any."""
+        return self.similarities(Cell(method, task, 0))
 
     # Claims and references against the records
 

@@ -49,6 +49,7 @@ class Trap:
         title: Its heading.
         text: What is confused, and why.
         rows: Measured scores that show it.
+        by_method: Whether a row is compared with the first one of its own method.
         about: The choices that are confused, as names of fields of `Protocol`.
         published: The published rows that are known to be confused, as patterns of
             `TABLE/ROW` or of method ids.
@@ -57,6 +58,7 @@ class Trap:
     title: str
     text: str
     rows: tuple[TrapRow, ...]
+    by_method: bool = False
     about: tuple[str, ...] = ()
     published: tuple[str, ...] = ()
 
@@ -69,17 +71,18 @@ class Trap:
         return False
 
     def values(self, results: Results) -> Iterator[TrapValue]:
-        """Every row with its score and its difference from the first row of its task.
+        """Every row with its score and its difference from the first row of its task (and method).
 
         Rows of another score are compared too if the trap is about the aggregation or the
         metric; otherwise only rows of the same score are.
         """
-        first_values: dict[tuple[str, ScorePath], Value] = {}
+        first_values: dict[tuple[str, str, ScorePath], Value] = {}
         is_about_scores = "aggregation" in self.about or "metric" in self.about
         for row in self.rows:
             value = results.value(row.method, row.task, *row.score)
             task = row.task.partition(".")[0]
-            group = (task, () if is_about_scores else row.score)
+            method = row.method if self.by_method else ""
+            group = (task, method, () if is_about_scores else row.score)
             first_value = first_values.setdefault(group, value)
             difference = None
             is_first = value is first_value

@@ -278,7 +278,7 @@ class Task:
         geometry: Whether alignment and uniformity are measured too, as SimCSE does on
             STS-B.
         on_request: Whether a run that names no tasks leaves it out, since its cells take
-            minutes or are only drawn in a picture.
+            minutes, are only drawn in a picture, or nearly repeat those of another task.
         cite: The BibTeX key of its paper, or several keys with commas between them.
         licence: The licence of its data.
         note: One sentence on its peculiarity.

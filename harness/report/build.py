@@ -21,9 +21,10 @@ from harness.report.leaderboard import (
     examples_part,
     leaderboard,
 )
+from harness.report.noise import chain_picture, noise_page
 from harness.report.pages import conformance_page, threads_page, traps_page
 from harness.report.papers import paper_page
-from harness.report.pictures import PICTURE, picture_of
+from harness.report.pictures import CHAIN_PICTURE, PICTURE, picture_of
 from harness.report.site_page import SITE_PAGE, made_from, site_page
 from harness.report.speed import speed_page
 from harness.report.table import rendered
@@ -46,6 +47,7 @@ PAGES: Mapping[str, Callable[[Conclusions], str]] = {
     "conformance.md": conformance_page,
     "threads.md": threads_page,
     "speed.md": speed_page,
+    "noise.md": noise_page,
 }
 
 
@@ -80,6 +82,10 @@ def generated(
     if picture is not None:
         draw = partial(getattr, picture, "svg")
         pages[folder.path / PICTURE] = SlowFile(picture.made_from, draw)
+    chain = chain_picture(folder)
+    if chain is not None:
+        draw = partial(getattr, chain, "svg")
+        pages[folder.path / CHAIN_PICTURE] = SlowFile(chain.made_from, draw)
     make_site = partial(site_page, folder, picture)
     pages[folder.path / SITE_PAGE] = SlowFile(made_from(folder, picture), make_site)
     if readme is not None and readme.exists():

@@ -17,6 +17,7 @@ from harness.registry import Registry
 from harness.report.bibtex import HARNESS_KEY, bibtex, keys_of
 from harness.report.sentences import (
     aggregation_in_words,
+    lead_in_words,
     metric_in_words,
     protocol_in_words,
     standing_in_words,
@@ -139,6 +140,8 @@ def cite_number(name: str, folder: Conclusions) -> Citation:
     for standing in folder.standings.get(number.id, ()):
         words = standing_in_words(standing)
         sentences.append(f"{words[0].upper()}{words[1:]}.")
+    if number.id in folder.leads:
+        sentences.append(f"{lead_in_words(folder.leads[number.id])}.")
     keys = [
         number.table.cite,
         *keys_of(compose_method(number.method, registry), registry),

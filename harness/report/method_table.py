@@ -16,9 +16,11 @@ from harness.conclusions.folder import Conclusions
 from harness.core.metrics import metric_of
 from harness.core.types import AGGREGATIONS, Task, is_transductive
 from harness.registry import Registry
+from harness.report.papers import LEAD_MARKS, lead_legend
 from harness.report.table import (
     DAGGER,
     HEADING,
+    NO_BREAK_SPACE,
     TIE_MARK,
     ShownCell,
     ShownRow,
@@ -41,6 +43,9 @@ from harness.results.origins import sentences_on_copies
 from harness.results.published import PublishedNumber, score_path
 from harness.results.scorings import TASK_LABELS
 
+NOISE = (
+    "best, beyond noise?"  # the heading of the columns in which a published row is best
+)
 OTHER_TEXT_MARK = "§"  # of a number on another text form than its column
 
 # The scores of each column by its heading; the average of several.
@@ -170,9 +175,15 @@ def method_table(
             is_tied = best is not None and method in tied and not is_best
             mark = f" {TIE_MARK}" if is_tied else ""
             cells.append(ShownCell(str(value), bold=is_best, mark=mark))
+    has_leads = any(
+        number.id in folder.leads for table in paper_tables for number in table.numbers
+    )
+    if has_leads:
+        for cells in cells_of_rows:
+            cells.append(ShownCell(""))
     rows = [row_of(cells, "measured") for cells in cells_of_rows]
     for table in paper_tables:
-        published_rows = [*_published_rows(table, columns, folder)]
+        published_rows = [*_published_rows(table, columns, folder, has_leads)]
         if published_rows:
             rows.append(row_of([f"{table.paper}, {table.table}"], HEADING))
             rows += published_rows
@@ -199,17 +210,24 @@ def method_table(
         records=records.digest[:DIGEST_DIGITS_SHOWN],
         copies=[*sentences_on_copies(methods, records, folder.registry)],
     )
-    return table_of(["method", *columns], rows, notes=caption.splitlines())
+    notes = caption.splitlines()
+    head = ["method", *columns]
+    if has_leads:
+        head.append(NOISE)
+        notes.append(lead_legend())
+    return table_of(head, rows, notes=notes)
 
 
 def _published_rows(
-    table: published.Table, columns: ScoreColumns, folder: Conclusions
+    table: published.Table, columns: ScoreColumns, folder: Conclusions, has_leads: bool
 ) -> Iterator[ShownRow]:
     """The rows of a published table that have a number of a column's tasks and score.
 
-    A number on another text form of the task than the column's has a mark.
+    A number on another text form of the task than the column's has a mark. With leads, the
+    last cell has the columns in which the row is the best, with the marks of these.
     """
     numbers: dict[str, dict[str, list[str]]] = {}  # by row and heading
+    leads: dict[str, list[str]] = {}  # by row
     for number in table.numbers:
         scores = scores_of(number, folder.records)
         own = [(_base(task), path) for task, path in scores]
@@ -218,6 +236,10 @@ def _published_rows(
                 mark = "" if scores == column else f" {OTHER_TEXT_MARK}"
                 of_row = numbers.setdefault(number.row.id, {})
                 of_row.setdefault(heading, []).append(f"{number.shown}{mark}")
+                if number.id in folder.leads:
+                    kind = folder.leads[number.id].kind
+                    of_row_leads = leads.setdefault(number.row.id, [])
+                    of_row_leads.append(f"{heading}{NO_BREAK_SPACE}{LEAD_MARKS[kind]}")
     labels = [row.label for row in table.rows]
     for row in table.rows:
         if row.id in numbers:
@@ -226,6 +248,8 @@ def _published_rows(
                 " / ".join(numbers[row.id].get(heading, [MISSING]))
                 for heading in columns
             ]
+            if has_leads:
+                texts.append(", ".join(leads.get(row.id, ())))
             yield row_of([name, *texts], "published")
 
 

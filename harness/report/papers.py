@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from harness.conclusions.folder import Conclusions
-from harness.conclusions.standings import StandingKind, Standings
+from harness.conclusions.noise import LeadKind
+from harness.conclusions.standings import StandingKind
 from harness.report.sentences import (
     coverage_note,
     fit_corpus_in_words,
@@ -50,6 +51,13 @@ EVIDENCE_MARKS: Mapping[str, str] = {
     "inferred": "△",
 }
 
+LEAD_MARKS: Mapping[LeadKind, str] = {
+    LeadKind.BEYOND_ITEMS: "↑",
+    LeadKind.WITHIN_ITEMS: "≈",
+    LeadKind.WITHIN_SEEDS: "↕",
+    LeadKind.UNKNOWN: "◦",
+}
+
 Footnotes = dict[str, str]  # the marks of footnotes by their texts
 
 
@@ -67,7 +75,23 @@ def legend() -> list[str]:
         f"{DAGGER} fitted on the sentences that are scored, no labels seen. "
         f"{CONTRADICTED_MARK} another published table has other digits of the same model and "
         "protocol, beyond rounding; `harness explain TABLE/ROW/COLUMN` names it.",
+        lead_legend(),
     ]
+
+
+def lead_legend() -> str:
+    """What the marks of the best number of a column mean."""
+    meaning = {
+        LeadKind.BEYOND_ITEMS: "other test pairs would not turn it around",
+        LeadKind.WITHIN_ITEMS: "other test pairs might",
+        LeadKind.WITHIN_SEEDS: "other seeds might",
+        LeadKind.UNKNOWN: "the number of pairs, or how far both systems agree, decides",
+    }
+    marks = [f"{LEAD_MARKS[kind]} {kind}, {text}" for kind, text in meaning.items()]
+    return (
+        "The best of a column for its backbone and supervision has a mark, against the "
+        f"runner-up: {'; '.join(marks)} (`results/tables/noise.md`)."
+    )
 
 
 def paper_page(table: published.Table, folder: Conclusions) -> str:
@@ -112,7 +136,7 @@ def published_table(
         if row.group and row.group != group_above:
             rows.append(row_of([row.group], HEADING))
         group_above = row.group
-        rows.append(_published_row(row, numbers, folder.standings, footnotes))
+        rows.append(_published_row(row, numbers, folder, footnotes))
         if any(number and number.scores for number in numbers):
             rows.append(_measured_row(row, numbers, footnotes))
     notes = [f"{mark} {text}" for text, mark in (footnotes or {}).items()]
@@ -149,7 +173,7 @@ def _reason(row_or_column: published.Row | published.Column) -> str:
 def _published_row(
     row: published.Row,
     reproductions: Sequence[Reproduction | None],
-    standings: Standings,
+    folder: Conclusions,
     footnotes: Footnotes | None,
 ) -> ShownRow:
     """The published numbers of a row; the last cell says why none of them was measured."""
@@ -169,8 +193,10 @@ def _published_row(
         number = reproduction.number
         if number.evidence:
             evidence = evidence or EVIDENCE_MARKS[number.evidence]
-        kinds = [standing.kind for standing in standings.get(number.id, ())]
+        kinds = [standing.kind for standing in folder.standings.get(number.id, ())]
         mark = CONTRADICTED_MARK if StandingKind.CONTRADICTED in kinds else ""
+        if number.id in folder.leads:
+            mark += LEAD_MARKS[folder.leads[number.id].kind]
         of_number = number.notes[:1] if number.is_misprint else ()
         for note in (*of_number, row.notes.get(number.column.id, "")):
             mark += _mark(note, footnotes)

@@ -1,23 +1,25 @@
-"""The picture of what was measured: how far each number is from the published one.
+"""Pictures: how far each measured number is from the published one, and how wide numbers are.
 
-Matplotlib draws it as SVG. The same numbers give the same bytes. It is drawn when it is
-asked for, since to import Matplotlib takes longer than to make all pages.
+Matplotlib draws them as SVG. The same numbers give the same bytes. A picture is drawn when
+it is asked for, since to import Matplotlib takes longer than to make all pages.
 """
 
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from harness.conclusions.folder import Conclusions
+from harness.conclusions.widths import ASSUMED_BETWEEN
 from harness.core.digests import digest_of_repr
 from harness.core.types import MethodId
 from harness.results.verdict import TOLERANCES
 
 PICTURE = "tables/published-against-measured.svg"
+CHAIN_PICTURE = "tables/noise.svg"
 GREEN = "#12a150"
 # The same bytes on each run; text stays text, which can be searched and read aloud.
 STYLE: Mapping[str, Any] = {
@@ -59,41 +61,106 @@ class Picture:
     @cached_property
     def svg(self) -> str:
         """The text of its file."""
-        import matplotlib
-        from matplotlib.figure import Figure
+        return drawn(self.title, self.made_from, (7.9, 3.6), self._draw)
 
-        with matplotlib.rc_context(dict(STYLE)):  # type: ignore[arg-type]
-            figure = Figure(layout="constrained", figsize=(7.9, 3.6))
-            axes = figure.subplots()
-            for kind in sorted({kind for kind, _, _ in self.numbers}):
-                printed = [x for name, x, _ in self.numbers if name == kind]
-                differences = [y for name, _, y in self.numbers if name == kind]
-                axes.plot(printed, differences, "o", label=kind)
-            bounds = (TOLERANCES.exact, TOLERANCES.match, TOLERANCES.close)
-            for bound, alpha in zip(bounds, (0.30, 0.20, 0.12), strict=True):
-                axes.axhspan(-bound, bound, color=GREEN, alpha=alpha, linewidth=0)
-            axes.set_yscale("symlog", linthresh=TOLERANCES.exact)
-            ticks = sorted([0, *bounds, *(-bound for bound in bounds)])
-            axes.set_yticks(ticks, labels=[f"{tick:g}" for tick in ticks])
-            axes.minorticks_off()
-            furthest = max(abs(difference) for _, _, difference in self.numbers)
-            limit = max(1.0, 1.5 * furthest)
-            axes.set(
-                title=self.title,
-                xlabel="published, points (bands: exact, match, close)",
-                ylabel="measured minus published",
-                ylim=(-limit, limit),
-            )
-            axes.legend(frameon=False)
-            metadata = {
-                "Title": self.title,
-                "Description": self.made_from,
-                "Date": None,
-                "Creator": None,
-            }
-            text = io.StringIO()
-            figure.savefig(text, format="svg", metadata=metadata)
-        return text.getvalue()
+    def _draw(self, axes: Any) -> None:
+        for kind in sorted({kind for kind, _, _ in self.numbers}):
+            printed = [x for name, x, _ in self.numbers if name == kind]
+            differences = [y for name, _, y in self.numbers if name == kind]
+            axes.plot(printed, differences, "o", label=kind)
+        bounds = (TOLERANCES.exact, TOLERANCES.match, TOLERANCES.close)
+        for bound, alpha in zip(bounds, (0.30, 0.20, 0.12), strict=True):
+            axes.axhspan(-bound, bound, color=GREEN, alpha=alpha, linewidth=0)
+        axes.set_yscale("symlog", linthresh=TOLERANCES.exact)
+        ticks = sorted([0, *bounds, *(-bound for bound in bounds)])
+        axes.set_yticks(ticks, labels=[f"{tick:g}" for tick in ticks])
+        axes.minorticks_off()
+        furthest = max(abs(difference) for _, _, difference in self.numbers)
+        limit = max(1.0, 1.5 * furthest)
+        axes.set(
+            title=self.title,
+            xlabel="published, points (bands: exact, match, close)",
+            ylabel="measured minus published",
+            ylim=(-limit, limit),
+        )
+        axes.legend(frameon=False)
+
+
+@dataclass(frozen=True)
+class ChainPicture:
+    """Published numbers of one score, the lowest first, with their widths.
+
+    Attributes:
+        title: What is compared.
+        rows: Of each number its label, its points, and three half-widths: of the choice
+            of pairs at the narrow and the wide end, and of seeds, which is None where no
+            spread is published. Where the bars of two numbers meet, their difference is
+            what the width is of.
+    """
+
+    title: str
+    rows: Sequence[tuple[str, float, float, float, float | None]]
+
+    @property
+    def made_from(self) -> str:
+        """The line of its file by which it is known to be up to date without drawing it."""
+        data = digest_of_repr((self.title, self.rows))
+        return f"Generated by harness report. Data: sha256 {data}"
+
+    @cached_property
+    def svg(self) -> str:
+        """The text of its file."""
+        height = 1.3 + 0.32 * len(self.rows)
+        return drawn(self.title, self.made_from, (7.9, height), self._draw)
+
+    def _draw(self, axes: Any) -> None:
+        places = range(len(self.rows))
+        points = [row[1] for row in self.rows]
+        seeds = [row[4] or 0.0 for row in self.rows]
+        bars: Sequence[tuple[str, list[float], Mapping[str, Any]]] = (
+            ("seeds", seeds, {"color": "#d1d9e0", "linewidth": 9}),
+            (
+                f"pairs, if similarities correlate by {ASSUMED_BETWEEN[1]:.2f}",
+                [row[3] for row in self.rows],
+                {"color": GREEN, "linewidth": 1.5},
+            ),
+            (
+                f"pairs, if they correlate by {ASSUMED_BETWEEN[0]:.2f}",
+                [row[2] for row in self.rows],
+                {"color": GREEN, "linewidth": 5},
+            ),
+        )
+        for label, halves, style in bars:
+            low = [x - half for x, half in zip(points, halves, strict=True)]
+            high = [x + half for x, half in zip(points, halves, strict=True)]
+            axes.hlines(places, low, high, label=label, **style)
+        axes.plot(points, places, "o", color="black", markersize=4)
+        axes.set_yticks(places, labels=[row[0] for row in self.rows])
+        axes.set(title=self.title, xlabel="published, points")
+        axes.legend(
+            frameon=False, loc="upper left", title="bars meet within the width of"
+        )
+
+
+def drawn(
+    title: str, made_from: str, size: tuple[float, float], draw: Callable[[Any], None]
+) -> str:
+    """A picture as the text of an SVG file, of a size in inches."""
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    with matplotlib.rc_context(dict(STYLE)):  # type: ignore[arg-type]
+        figure = Figure(layout="constrained", figsize=size)
+        draw(figure.subplots())
+        metadata = {
+            "Title": title,
+            "Description": made_from,
+            "Date": None,
+            "Creator": None,
+        }
+        text = io.StringIO()
+        figure.savefig(text, format="svg", metadata=metadata)
+    return text.getvalue()
 
 
 def picture_of(folder: Conclusions) -> Picture | None:

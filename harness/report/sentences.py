@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from harness.conclusions.noise import Lead, Spread
 from harness.conclusions.standings import Standing, StandingKind
 from harness.core.hardware import base_name
 from harness.core.metrics import metrics
@@ -218,3 +219,41 @@ def command_to_measure(number: PublishedNumber, registry: Registry) -> str:
     encoder = base_name(encoder_of_method(number.method or ""))
     path = f" --encoder {encoder}=PATH" if encoder in registry.by_hand else ""
     return f"harness run{path} -m '{number.method}' -t {' '.join(number.tasks)}"
+
+
+# The best of a column
+
+
+def lead_in_words(lead: Lead) -> str:
+    """By how much a number is above the runner-up, and how much would be beyond noise."""
+    runner_up = f"{lead.runner_up.row.name}, {lead.runner_up.shown}"
+    parts = [f"{lead.points:.2f} above the runner-up ({runner_up})"]
+    if lead.items is None:
+        reason = "the score is no correlation, or the number of its pairs is not known"
+        return f"{parts[0]}: {lead.kind}, since {reason}"
+    narrow, wide = (f"{points:.2f}" for points in lead.items)
+    narrow_between, wide_between = (f"{between:.2f}" for between in lead.between)
+    needed, agreement = narrow, f"measured here: {narrow_between}"
+    if narrow != wide:
+        needed = f"{narrow} to {wide}"
+        agreement = f"assumed to be {narrow_between} to {wide_between}"
+    parts.append(
+        f"{needed} would be needed beyond the choice of pairs (the correlation of both systems' "
+        f"similarities is {agreement})"
+    )
+    if lead.seeds is None:
+        parts.append("no spread over seeds is published for both or their relatives")
+    elif lead.seeds:
+        spreads = dict.fromkeys(_spread_in_words(each) for each in lead.spreads if each)
+        of_seeds = " and ".join(filter(None, spreads))
+        parts.append(f"{lead.seeds:.2f} beyond seeds ({of_seeds})")
+    return f"{'; '.join(parts)}: {lead.kind}"
+
+
+def _spread_in_words(spread: Spread) -> str:
+    """A spread over seeds with its source; empty for a number that depends on no seed."""
+    source = spread.source
+    if source is None:
+        return ""
+    of = "its own" if source is spread.number else f"of its relative {source.row_id}"
+    return f"deviation {spread.deviation:.2f} over {source.row.n} runs, {of}"

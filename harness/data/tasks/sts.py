@@ -183,6 +183,7 @@ def second_version(scored: str) -> Task:
         load=BenchmarkWithoutRepeats(first.load),
         splits=("train", *(split + SECOND_VERSION for split in ("dev", "test"))),
         scored=(scored + SECOND_VERSION,),
+        on_request=True,
         note="mteb's STSBenchmark.v2: without pairs that another split has, or that it has twice",
     )
 

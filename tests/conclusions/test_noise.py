@@ -1,0 +1,244 @@
+"""Widths of differences: against simulations, a bootstrap, and the data; leads."""
+
+import math
+from itertools import combinations
+
+import numpy as np
+import pytest
+from committed import FOLDER, TABLES
+from hypothesis import given
+from hypothesis import strategies as st
+
+import harness
+from harness.conclusions.noise import LeadKind, Spreads, between_of, lead, leads_of
+from harness.conclusions.widths import (
+    LEVEL_95,
+    TaskPairs,
+    TaskScores,
+    chance_to_find,
+    deviation_of_a_pair,
+    standard_error,
+    task_pairs,
+)
+from harness.core.metrics import PairRows, cosine
+from harness.evaluation.bootstrap import bootstrap_scores, draw_counts, item_texts
+from harness.registry import load_registry
+from harness.results.scorings import SEVEN
+
+# One standard deviation of 1,000 resamples is known to 2.2 %.
+RESAMPLES = 1000
+ENCODERS = ("glove-mini.mean", "bert-mini.mean")
+
+
+# The formula
+
+correlations = st.floats(-0.95, 0.95)
+
+
+@given(correlations, correlations, st.floats(-1, 1))
+def test_the_deviation_is_symmetric_and_real_whatever_the_correlations(a, b, between):
+    one = deviation_of_a_pair(a, b, between)
+    assert one == pytest.approx(deviation_of_a_pair(b, a, between))
+    assert one == pytest.approx(deviation_of_a_pair(-a, -b, between))
+    assert one >= 0
+
+
+@given(correlations, st.floats(0, 0.97), st.sampled_from(["spearman", "pearson"]))
+def test_systems_that_agree_more_are_told_apart_sooner(score, between, correlation):
+    nearer, further = (
+        deviation_of_a_pair(score, score, each, correlation)
+        for each in (between + 0.02, between)
+    )
+    assert nearer <= further + 1e-12
+    assert deviation_of_a_pair(score, score, 1.0, correlation) == pytest.approx(
+        0, abs=1e-6
+    )
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "between"), [(0.8, 0.75, 0.9), (0.6, 0.4, 0.5), (0.7, 0.7, 0.6)]
+)
+def test_pearsons_deviation_is_that_of_simulated_normal_pairs(first, second, between):
+    rng = np.random.default_rng(0)
+    matrix = np.array([[1, first, second], [first, 1, between], [second, between, 1]])
+    n, repeats = 400, 4000
+    draws = rng.standard_normal((repeats, n, 3)) @ np.linalg.cholesky(matrix).T
+    draws -= draws.mean(axis=1, keepdims=True)
+    draws /= np.linalg.norm(draws, axis=1, keepdims=True)
+    with_gold = np.einsum("rn,rnk->rk", draws[:, :, 0], draws[:, :, 1:])
+    simulated = (with_gold[:, 0] - with_gold[:, 1]).std() * math.sqrt(n)
+    expected = deviation_of_a_pair(first, second, between, "pearson")
+    assert expected == pytest.approx(simulated, rel=0.04)
+
+
+def test_an_average_of_tasks_without_common_pairs_has_independent_errors():
+    a, b = (
+        TaskPairs(name, (size,), {name: size})
+        for name, size in (("a", 900), ("b", 400))
+    )
+    scores = [TaskScores(a, 80, 79, 0.9), TaskScores(b, 60, 58, 0.9)]
+    of_each = [standard_error([score]) for score in scores]
+    assert standard_error(scores) == pytest.approx(math.hypot(*of_each) / 2)
+    twice = [TaskScores(a, 80, 79, 0.9)] * 2  # all of its pairs are common
+    assert standard_error(twice) == pytest.approx(of_each[0])
+
+
+def test_a_mean_over_subsets_gives_small_ones_the_weight_of_large_ones():
+    even = TaskPairs("even", (500, 500), {"even": 1000})
+    uneven = TaskPairs("uneven", (900, 100), {"uneven": 1000})
+    assert even.inflation("mean") == pytest.approx(1)
+    assert uneven.inflation("wmean") == 1
+    # The variance of the mean of two correlations, of 900 and of 100 pairs.
+    variance = (1 / 900 + 1 / 100) / 4
+    assert uneven.inflation("mean") ** 2 / 1000 == pytest.approx(variance)
+
+
+def test_the_least_difference_is_found_every_second_time():
+    assert chance_to_find(LEVEL_95 * 0.4, 0.4) == pytest.approx(0.5, abs=1e-3)
+    assert chance_to_find(0.0, 0.4) == pytest.approx(0.05)
+
+
+def test_between_of_ranks_ties_as_scipy_does():
+    from scipy.stats import spearmanr
+
+    x, y = np.random.default_rng(1).integers(0, 9, (2, 50)).astype(float)
+    assert between_of(x, y, "spearman") == pytest.approx(spearmanr(x, y).statistic)
+
+
+# Against data
+
+
+@pytest.mark.data
+def test_the_committed_numbers_of_pairs_are_those_of_the_data(data_dir):
+    from task_pairs import counted
+
+    assert {row.name: row for row in counted(data_dir)} == task_pairs()
+
+
+def similarities_of(pairs, encoder):
+    """The cosines of real pairs in five spaces that are made of an encoder's vectors."""
+    texts = list(dict.fromkeys(pairs.sentences))
+    row = {text: place for place, text in enumerate(texts)}
+    rows = PairRows(
+        np.array([row[text] for text in pairs.a]),
+        np.array([row[text] for text in pairs.b]),
+        pairs.gold,
+    )
+    vectors = np.asarray(harness.encoder(encoder)(texts), dtype=np.float64)
+    centred = vectors - vectors.mean(axis=0)
+    _, sizes, directions = np.linalg.svd(centred, full_matrices=False)
+    coordinates = centred @ directions.T
+    spaces = [
+        vectors,
+        centred / centred.std(axis=0),
+        coordinates[:, 6:],
+        coordinates[:, :48],
+        coordinates[:, :48] / sizes[:48],
+    ]
+    return np.array([cosine(space[rows.a], space[rows.b])[0] for space in spaces])
+
+
+@pytest.mark.data
+@pytest.mark.slow
+def test_widths_agree_with_a_paired_bootstrap_on_a_hundred_measured_pairs(data_dir):
+    """Within 10 % for 95 of 100, and 15 % for all, of unlike scores and encoders."""
+    ratios = []
+    for task in ("sts-b", "sick-r", "sts16"):
+        pairs = load_registry().tasks[task].pairs(data_dir)
+        columns = np.concatenate(
+            [similarities_of(pairs, encoder) for encoder in ENCODERS]
+        )
+        counts = draw_counts(item_texts(pairs), RESAMPLES)
+        resampled = bootstrap_scores(columns, pairs, ("spearman", "all"), counts)
+        scores = resampled.mean(axis=1)
+        for a, b in combinations(range(len(columns)), 2):
+            between = between_of(columns[a], columns[b], "spearman")
+            expected = standard_error(
+                [TaskScores(task_pairs()[task], scores[a], scores[b], between)]
+            )
+            ratios.append(expected / (resampled[a] - resampled[b]).std())
+    assert len(ratios) >= 100
+    away = np.abs(np.array(ratios) - 1)
+    assert np.quantile(away, 0.95) <= 0.10
+    assert away.max() <= 0.15
+
+
+# Leads
+
+
+def number(name):
+    return FOLDER.published_number(name)
+
+
+def test_each_lead_is_the_best_of_its_column_backbone_and_supervision():
+    for name, found in FOLDER.leads.items():
+        best = found.best
+        assert best.id == name
+        rivals = [
+            other.score
+            for other in best.table.numbers
+            if other.column is best.column
+            and (other.start, other.row.supervision)
+            == (best.start, best.row.supervision)
+            and (other.aggregation, other.metric) == (best.aggregation, best.metric)
+            and other.row.statistic not in ("sd", "min", "max")
+            and other is not best
+        ]
+        assert found.runner_up.score == max(rivals) <= best.score
+
+
+def test_the_kind_follows_from_the_three_widths():
+    kinds = dict.fromkeys(LeadKind, 0)
+    for found in FOLDER.leads.values():
+        kinds[found.kind] += 1
+        if found.items is None:
+            assert found.kind == LeadKind.UNKNOWN
+            continue
+        narrow, wide = found.items
+        expected = LeadKind.UNKNOWN
+        if found.points >= wide:
+            expected = LeadKind.BEYOND_ITEMS
+        if found.points < (found.seeds or 0):
+            expected = LeadKind.WITHIN_SEEDS
+        if found.points < narrow:
+            expected = LeadKind.WITHIN_ITEMS
+        assert found.kind == expected
+    assert all(kinds.values())
+
+
+def test_a_spread_is_the_own_one_or_that_of_the_nearest_relative():
+    spreads = Spreads(FOLDER.published_numbers.values())
+    own = spreads.of(number("promptbert.readme/promptbert-unsup-bert-base/avg"))
+    assert (own.deviation, own.source) == (0.15, own.number)
+    assert own.variance == pytest.approx(0.15**2 / 10)  # it is a mean of ten runs
+    relative = spreads.of(number("simcse.t5/simcse-bert-base-unsup/avg"))
+    assert relative.source.row_id == "simple-simcse.bert-base/mean"
+    assert relative.variance == pytest.approx(0.84**2)
+    not_trained = spreads.of(number("simcse.t5/bert-base-first-last-avg/avg"))
+    assert (not_trained.deviation, not_trained.source) == (0.0, None)
+    assert spreads.of(number("simcse.t5/simcse-bert-base-sup/avg")) is None
+
+
+def test_similarities_that_are_here_take_the_place_of_the_range():
+    [name] = [
+        name
+        for name, each in FOLDER.leads.items()
+        if name.startswith("zipfian.") and name.endswith("/sick-r")
+    ]
+    found = FOLDER.leads[name]
+    x = np.random.default_rng(0).random(100)
+    columns = {found.best.method: x, found.runner_up.method: x + 0.1 * x[::-1]}
+    measured = lead(
+        found.best, found.runner_up, Spreads(()), lambda method, _task: columns[method]
+    )
+    between = between_of(*columns.values(), found.best.metric)
+    assert measured.is_measured
+    assert measured.between == pytest.approx((between, between))
+    assert measured.items[0] == measured.items[1]
+
+
+def test_tables_alone_give_the_leads_of_the_folder():
+    numbers = [n for table in TABLES for n in table.numbers if n.points is not None]
+    found = leads_of(numbers, Spreads(numbers), lambda *_: None)
+    assert found.keys() == FOLDER.leads.keys()
+    assert {*SEVEN} <= task_pairs().keys()
