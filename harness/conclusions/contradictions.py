@@ -2,8 +2,13 @@
 
 Compared are the cosine Spearman correlations of STS tasks: the sources of one score
 (runs, revisions, cards, former versions of a file), two tasks that hold the same pairs,
-and the models among each other. No model is run. A contradiction says what can be seen,
-which is not always the cause: whether a prompt was left out is in no file.
+the numbers of one file, and the models among each other. No model is run. A contradiction
+says what can be seen, which is not always the cause: whether a prompt was left out is in no
+file.
+
+Two numbers contradict each other if `harness.results.verdict.agreement` calls them
+different. What is said of files that are there today, of a former version of a file, and of
+two revisions of a model or of data, where both may be right, are three lists.
 """
 
 from __future__ import annotations
@@ -11,22 +16,25 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from functools import cached_property
-from itertools import combinations
 from pathlib import Path
 from statistics import median
 from typing import Any
 
+from harness.conclusions.numbers import COLUMNS_OF_A_MODEL
 from harness.conclusions.stored_scores import (
+    CARD_FOLDER,
+    UNKNOWN_REVISIONS,
     ScoredSubset,
     StoredScore,
     newest_commit,
     read_scores,
 )
+from harness.results.verdict import TOLERANCES, Agreement, agreement
 
-# Differences up to this many points are put down to processors and batches: of 70 models
-# with STSBenchmark and the English part of its multilingual twin, 69 agree within it.
-AGREEMENT = 0.05
+# Of 70 models with STSBenchmark and the English part of its multilingual twin, 69 agree
+# within the 0.05 points that unrounded numbers may differ by.
 # No model with usual scores has so few points on English pairs.
 SMALL_POINTS, USUAL_POINTS = 2.0, 20.0
 
@@ -46,13 +54,24 @@ ENGLISH_SUBSETS: Mapping[str, Sequence[str]] = {
     "STS22.v2": ("en",),
     "SemRel24STS": ("eng",),
 }
+# The tasks of other languages whose names are near those of English ones.
+SAME_NAMES: Mapping[str, Sequence[str]] = {"STSBenchmark": ("STSB",)}
+NOTHING_SEEN = "nothing"  # that two files differ in beside the number
 SAME_RATIO = 0.001  # by which two ratios may differ and be the same scale
-CARD_FOLDER = "external"  # the folder of scores that were copied from a model's card
+SAME_FIGURE = 1e-4  # points by which two tasks of one model have the very same figure
+
+
+class FindingList(StrEnum):
+    """Whether two numbers that differ are both there, and of the same."""
+
+    TODAY = "findings of today"
+    HISTORY = "findings of history"
+    REVISIONS = "differs by revision"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Contradiction:
-    """Two scores that cannot both be right.
+    """Two scores that differ, or one that cannot be right.
 
     Attributes:
         kind: A key of `CONTRADICTION_KINDS`.
@@ -60,6 +79,7 @@ class Contradiction:
         second: The score that it is compared with; None where one file is enough.
         seen: What differs between the two files beside the score.
         others: How many more scores of the same two files differ.
+        others_paths: The files of these, where they are of other files.
     """
 
     kind: str
@@ -67,6 +87,21 @@ class Contradiction:
     second: StoredScore | None
     seen: str
     others: int = 0
+    others_paths: frozenset[str] = frozenset()
+
+    @property
+    def list(self) -> FindingList:
+        """The list that it is on."""
+        if self.second is None or self.kind == "models":
+            return FindingList.TODAY
+        if _differ_in_revision(self.first, self.second):
+            return FindingList.REVISIONS
+        return FindingList.HISTORY if self.second.until else FindingList.TODAY
+
+    def is_of(self, files: frozenset[str]) -> bool:
+        """Whether one of some files has one of its scores."""
+        paths = {score.path for score in (self.first, self.second) if score}
+        return not files.isdisjoint(paths | self.others_paths)
 
     @property
     def difference(self) -> float:
@@ -74,12 +109,29 @@ class Contradiction:
         return self.first.points - (self.second.points if self.second else 0.0)
 
 
+def _differ(first: StoredScore, second: StoredScore) -> bool:
+    """Whether two scores cannot be of one model on the same pairs."""
+    return agreement(first.printed, second.printed) is Agreement.DIFFERENT
+
+
+def _differ_in_revision(first: StoredScore, second: StoredScore) -> bool:
+    """Whether two scores name two revisions of the model, or of one data set.
+
+    Then both may be right. That of a model's card is not known.
+    """
+    folders = {first.folder, second.folder}
+    of_two_models = len(folders) > 1 and folders.isdisjoint(UNKNOWN_REVISIONS)
+    is_of_one_set = first.cell.task == second.cell.task
+    data = {first.data, second.data} - {""}
+    return of_two_models or (is_of_one_set and len(data) > 1)
+
+
 @dataclass(frozen=True)
 class PublicScores:
     """The scores of a clone, by cell and by model.
 
     Attributes:
-        scores: Every score of every commit, the oldest first.
+        scores: Every score of every commit, the oldest first, with those that are null.
         commit: The commit that is checked out, or a bare repository's newest.
         date: Its date, as in 2026-08-20.
     """
@@ -105,7 +157,8 @@ class PublicScores:
         """All versions of each cell's score, the oldest first."""
         cells: dict[ScoredSubset, list[StoredScore]] = defaultdict(list)
         for score in self.scores:
-            cells[score.cell].append(score)
+            if score.is_number:
+                cells[score.cell].append(score)
         return cells
 
     @cached_property
@@ -117,10 +170,28 @@ class PublicScores:
             if (live := [score for score in scores if not score.until])
         }
 
-    def findings(self) -> list[Contradiction]:
-        """Every contradiction, the largest difference of each kind first."""
+    @cached_property
+    def by_run_today(
+        self,
+    ) -> Mapping[tuple[str, str], Mapping[tuple[str, str, str], StoredScore]]:
+        """The scores of today by model and folder, and by task, split and subset."""
+        runs: dict[Any, dict[tuple[str, str, str], StoredScore]] = defaultdict(dict)
+        for cell, scores in self.by_cell.items():
+            for score in scores:
+                if not score.until:
+                    run = runs[cell.model, score.folder]
+                    run[cell.task, cell.split, cell.subset] = score
+        return runs
+
+    def findings(self, files: frozenset[str] | None = None) -> list[Contradiction]:
+        """Every contradiction, or those of some files; the largest of each kind first.
+
+        Args:
+            files: Files of today, as those that a branch has changed.
+        """
         findings = [
             *self.wrong_tasks(),
+            *self.wrong_numbers(),
             *self.wrong_scales(),
             *self.differing_sources(),
             *self.differing_twins(),
@@ -128,7 +199,7 @@ class PublicScores:
         ]
         kinds = list(CONTRADICTION_KINDS)
         return sorted(
-            findings,
+            (each for each in findings if files is None or each.is_of(files)),
             key=lambda finding: (
                 kinds.index(finding.kind),
                 -abs(finding.difference),
@@ -137,7 +208,7 @@ class PublicScores:
         )
 
     def wrong_tasks(self) -> Iterator[Contradiction]:
-        """Files that state another task than their name."""
+        """Files that state another task than their name, or have another's very figures."""
         found: dict[str, Contradiction] = {}
         for score in self.today.values():
             if score.stated_task not in ("", score.cell.task):
@@ -148,6 +219,42 @@ class PublicScores:
                     seen=f"the file says that it is of {score.stated_task}",
                 )
                 found.setdefault(score.path, finding)
+        for figures in self.by_run_today.values():
+            for english, score in figures.items():
+                task, split, subset = english
+                if subset not in ENGLISH_SUBSETS.get(task, ()):
+                    continue
+                for language_task in SAME_NAMES.get(task, ()):
+                    other = figures.get((language_task, split, subset))
+                    if other is not None and _is_same_figure(score, other):
+                        seen = f"its figures are those of {task}, to all digits"
+                        found[other.path] = Contradiction(
+                            kind="task", first=other, second=None, seen=seen
+                        )
+        yield from found.values()
+
+    def wrong_numbers(self) -> Iterator[Contradiction]:
+        """Numbers that are none, that differ from the main score, or have their own scale.
+
+        The first of each file is told.
+        """
+        found: dict[tuple[str, str], Contradiction] = {}
+        for score in self.scores:
+            if score.until:
+                continue
+            kind = seen = ""
+            if not score.is_number:
+                kind, seen = "null", "the file has null or NaN in its place"
+            elif score.has_own_scale:
+                kind = "scale"
+                seen = "points among fractions, or a fraction among points"
+            elif score.main is not None:
+                distance = abs(score.main - score.points)
+                if distance > TOLERANCES.match:
+                    kind, seen = "main", f"the main score beside it is {score.main:.4f}"
+            if kind:
+                finding = Contradiction(kind=kind, first=score, second=None, seen=seen)
+                found.setdefault((kind, score.path), finding)
         yield from found.values()
 
     def wrong_scales(self) -> Iterator[Contradiction]:
@@ -176,7 +283,7 @@ class PublicScores:
         pairs: dict[tuple[str, str], list[Contradiction]] = defaultdict(list)
         for cell, newest in self.today.items():
             for other in self.by_cell[cell]:
-                if abs(newest.points - other.points) <= AGREEMENT:
+                if not _differ(newest, other):
                     continue
                 key = (newest.path, other.path)
                 finding = Contradiction(
@@ -191,15 +298,15 @@ class PublicScores:
             yield replace(largest, others=len(found) - 1)
 
     def differing_twins(self) -> Iterator[Contradiction]:
-        """Scores of one model on two tasks that hold the same pairs."""
-        for figures in self.by_model_today.values():
+        """Scores of one revision of a model on two tasks that hold the same pairs."""
+        for figures in self.by_run_today.values():
             for task, subset, twin_task, twin_subset in TWINS:
                 for split, twin_split in TWIN_SPLITS:
                     first = figures.get((task, split, subset))
                     second = figures.get((twin_task, twin_split, twin_subset))
                     if first is None or second is None:
                         continue
-                    if abs(first.points - second.points) > AGREEMENT:
+                    if _differ(first, second):
                         seen = self._seen(first, second)
                         yield Contradiction(
                             kind="twins", first=first, second=second, seen=seen
@@ -216,36 +323,53 @@ class PublicScores:
         return models
 
     def same_models(self) -> Iterator[Contradiction]:
-        """Models that have the same figures under different names.
+        """Models that have three figures or more in common under different names.
 
-        A figure is a Spearman and a Pearson correlation of the same cell; both must be
-        the same to a ten-thousandth of a point.
+        A figure is a Spearman and a Pearson correlation of the same cell; both must have
+        the same digits, so that a rounded copy or a second run is one, too.
         """
-        scores_of_figure: dict[Any, list[StoredScore]] = defaultdict(list)
+        by_cell: dict[ScoredSubset, list[StoredScore]] = defaultdict(list)
         for cell, score in self.today.items():
             if score.pearson is not None:
-                figure = (round(score.points, 4), round(score.pearson, 4))
-                scores_of_figure[replace(cell, model=""), figure].append(score)
+                by_cell[replace(cell, model="")].append(score)
         pairs: dict[tuple[str, str], list[Contradiction]] = defaultdict(list)
-        for scores in scores_of_figure.values():
-            for first, second in combinations(scores, 2):
-                finding = Contradiction(
-                    kind="models", first=first, second=second, seen=""
-                )
-                pairs[first.cell.model, second.cell.model].append(finding)
+        for scores in by_cell.values():
+            scores.sort(key=lambda score: score.points)
+            for place, first in enumerate(scores):
+                for second in scores[place + 1 :]:
+                    if second.points - first.points > TOLERANCES.exact:
+                        break
+                    distance = abs((first.pearson or 0.0) - (second.pearson or 0.0))
+                    if distance <= TOLERANCES.exact:
+                        one, other = sorted(
+                            (first, second), key=lambda score: score.since_date
+                        )
+                        finding = Contradiction(
+                            kind="models", first=one, second=other, seen=""
+                        )
+                        pairs[one.cell.model, other.cell.model].append(finding)
         for (model, other_model), found in pairs.items():
+            if len(found) < COLUMNS_OF_A_MODEL:
+                continue
             figures = self.by_model_today[model]
             common = figures.keys() & self.by_model_today[other_model].keys()
             shown = min(found, key=lambda finding: str(finding.first.cell))
+            paths = {
+                score.path
+                for finding in found
+                for score in (finding.first, finding.second)
+                if score
+            }
             yield replace(
                 shown,
                 seen=f"{len(found)} of {len(common)} figures are the same",
                 others=len(found) - 1,
+                others_paths=frozenset(paths),
             )
 
     def _seen(self, first: StoredScore, second: StoredScore) -> str:
         """What differs between two files beside their scores, the most telling first."""
-        if abs(first.points + second.points) <= AGREEMENT:
+        if abs(first.points + second.points) <= TOLERANCES.match:
             return "the sign"
         factor = second.points / first.points if first.points else 0.0
         if any(abs(factor * scale - 1) < SAME_RATIO for scale in (0.01, 100)):
@@ -266,7 +390,7 @@ class PublicScores:
             seen.append("revision of the model")
         if first.mteb and second.mteb and first.mteb != second.mteb:
             seen.append(f"mteb {second.mteb}, now {first.mteb}")
-        return "; ".join(seen) or "nothing"
+        return "; ".join(seen) or NOTHING_SEEN
 
     def _own_namesake(self, score: StoredScore) -> str:
         """Another task on which the model has this very figure today, as after a swap."""
@@ -280,6 +404,14 @@ class PublicScores:
         return ""
 
 
+def _is_same_figure(first: StoredScore, second: StoredScore) -> bool:
+    """Whether two scores have equal correlations to all digits, as a copied file has."""
+    if first.pearson is None or second.pearson is None:
+        return False
+    distances = (first.points - second.points, first.pearson - second.pearson)
+    return max(map(abs, distances)) < SAME_FIGURE
+
+
 def _are_twins(first: str, second: str) -> bool:
     """Whether two tasks hold the same pairs."""
     return any({first, second} == {task, twin} for task, _, twin, _ in TWINS)
@@ -287,7 +419,9 @@ def _are_twins(first: str, second: str) -> bool:
 
 CONTRADICTION_KINDS: Mapping[str, str] = {
     "task": "A file of another task",
-    "scale": "A score near or below 0",
+    "null": "A score that is no number",
+    "main": "A main score that is another number",
+    "scale": "A score near or below 0, or on another scale",
     "twins": "Two tasks with the same pairs",
     "models": "Two models with the same figures",
     "sources": "Two sources of one score",

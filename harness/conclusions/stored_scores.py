@@ -8,18 +8,25 @@ module reads the correlations of the cosines, in points.
 from __future__ import annotations
 
 import json
+import math
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from harness.conclusions.mteb_files import scores_of_subsets
 from harness.core.errors import UsageError
+from harness.results.verdict import Published
 
 RESULT_FILES = ("results/*STS*.json", "results/*SICK-R*.json")
 SPLIT_NAMES = ("train", "dev", "validation", "test")
 NOT_A_FILE = "0" * 40
+# The folders of scores whose model's revision is not known: copied from its card, or of
+# the first versions of mteb.
+CARD_FOLDER = "external"
+UNKNOWN_REVISIONS = (CARD_FOLDER, "no_revision_available")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,8 +51,11 @@ class StoredScore:
 
     Attributes:
         cell: What it is of.
-        points: The Spearman correlation of the cosines, in points.
+        points: The Spearman correlation of the cosines, in points; NaN where the file has
+            a null or NaN.
         pearson: The Pearson correlation of the cosines, in points; None without one.
+        main: The main score beside it, in points; None without one.
+        has_own_scale: Whether it is in points among fractions, or the other way round.
         path: The file.
         since: The commit that wrote this version of the file.
         since_date: Its date, as in 2026-08-20.
@@ -58,6 +68,8 @@ class StoredScore:
     cell: ScoredSubset
     points: float
     pearson: float | None
+    main: float | None
+    has_own_scale: bool
     path: str
     since: str
     since_date: str
@@ -70,6 +82,16 @@ class StoredScore:
     def folder(self) -> str:
         """The folder of the file: the model's revision, or `external`."""
         return self.path.split("/")[2]
+
+    @property
+    def is_number(self) -> bool:
+        """Whether the file has a number, and not null or NaN."""
+        return math.isfinite(self.points)
+
+    @cached_property
+    def printed(self) -> Published:
+        """The score as it is compared: JSON does not keep how many digits there were."""
+        return Published(f"{self.points:.6f}")
 
     @property
     def command(self) -> str:
@@ -99,6 +121,17 @@ def read_scores(repository: Path) -> list[StoredScore]:
         if isinstance(content, dict):
             scores += _scores_of(version, content)
     return scores
+
+
+def changed_files(repository: Path, since: str) -> frozenset[str]:
+    """The result files that a branch has changed since it left another commit.
+
+    Raises UsageError for an unknown commit.
+    """
+    files = _git(
+        repository, *("diff", "--name-only", f"{since}...HEAD", "--", *RESULT_FILES)
+    )
+    return frozenset(files.decode().splitlines())
 
 
 def newest_commit(repository: Path) -> tuple[str, str]:
@@ -187,15 +220,23 @@ def _scores_of(version: _FileVersion, content: Mapping[str, Any]) -> list[Stored
     rows = []
     for scores in scores_of_subsets(content):
         spearman = scores.cosine("spearman")
-        if spearman is None:
-            spearman = scores.metrics.get("main_score")
-        if scores.split in SPLIT_NAMES and isinstance(spearman, int | float):
-            pearson = scores.cosine("pearson")
-            is_number = isinstance(pearson, int | float)
-            rows.append((scores, spearman, pearson if is_number else None))
-    # Some files have points, most have fractions; none mixes the two.
-    is_in_points = any(abs(spearman) > 1 for _, spearman, _ in rows)
-    unit = 1.0 if is_in_points else 100.0
+        main = scores.metrics.get("main_score")
+        has_score = {"cosine_spearman", "main_score"} & scores.metrics.keys()
+        if scores.split in SPLIT_NAMES and (spearman is not None or has_score):
+            values = (main if spearman is None else spearman, main)
+            rows.append((scores, *values, scores.cosine("pearson")))
+    # Some files have points, most have fractions: what most of a file's numbers are. A
+    # number above 1 is in points in any case.
+    numbers = [abs(spearman) for _, spearman, *_ in rows if _is_number(spearman)]
+    are_points = 2 * sum(number > 1 for number in numbers) >= len(numbers)
+    has_points = any(number > 1 for number in numbers)
+
+    def in_points(value: Any, spearman: Any) -> float | None:
+        if not _is_number(value):
+            return None
+        is_large = _is_number(spearman) and abs(spearman) > 1
+        return float(value if are_points or is_large else 100 * value)
+
     return [
         StoredScore(
             cell=ScoredSubset(
@@ -204,8 +245,12 @@ def _scores_of(version: _FileVersion, content: Mapping[str, Any]) -> list[Stored
                 split=scores.split,
                 subset=scores.subset or "default",
             ),
-            points=unit * spearman,
-            pearson=None if pearson is None else unit * pearson,
+            points=math.nan if points is None else points,
+            pearson=in_points(pearson, spearman),
+            main=in_points(main, spearman),
+            has_own_scale=has_points
+            and _is_number(spearman)
+            and (abs(spearman) > 1) != are_points,
             path=version.path,
             since=version.since,
             since_date=version.since_date,
@@ -216,5 +261,12 @@ def _scores_of(version: _FileVersion, content: Mapping[str, Any]) -> list[Stored
                 content.get("task_name") or content.get("mteb_dataset_name") or ""
             ),
         )
-        for scores, spearman, pearson in rows
+        for scores, spearman, main, pearson in rows
+        for points in (in_points(spearman, spearman),)
     ]
+
+
+def _is_number(value: Any) -> bool:
+    """Whether a value of a file is a number that is finite."""
+    is_real = isinstance(value, int | float) and not isinstance(value, bool)
+    return is_real and math.isfinite(value)

@@ -1,6 +1,7 @@
 """Contradictions between files of mteb's results, in a repository with a history of two commits."""
 
 import json
+import math
 import re
 from pathlib import Path
 
@@ -76,11 +77,16 @@ WRITTEN = {
 IN_POINTS = {"mteb_dataset_name": "STS12", "test": {"cos_sim": {"spearman": 60.74}}}
 
 
-def test_contradictions_are_golden(tmp_path, monkeypatch, approved):
+@pytest.fixture
+def models(tmp_path, monkeypatch):
+    """The folder of models in a repository without a commit."""
     for who in ("AUTHOR", "COMMITTER"):
         monkeypatch.setenv(f"GIT_{who}_DATE", "2026-01-01T12:00:00Z")
     git(tmp_path, "init", "--quiet")
-    models = tmp_path / "results"
+    return tmp_path / "results"
+
+
+def test_contradictions_are_golden(tmp_path, models, approved):
     for name, first in OLD.items():
         write_model(models / f"org__{name}", first)
     commit(tmp_path)
@@ -95,10 +101,146 @@ def test_contradictions_are_golden(tmp_path, monkeypatch, approved):
     other = models / "org__other-task/1/STS12.json"
     other.write_text(other.read_text().replace('"STS12"', '"STS13"'))
     commit(tmp_path)
-    check_published(tmp_path, tmp_path / "page.md")
+    assert check_published(tmp_path, page=tmp_path / "page.md", as_json=False) == 1
     page = (tmp_path / "page.md").read_text(encoding="utf-8")
     page = re.sub(r"\b[0-9a-f]{9}\b", "123456789", page)  # of authors and machines
     assert page == approved("golden/contradictions.md")
+
+
+# One fault or harmless change each
+
+
+def change(file: Path, **facts: object) -> None:
+    """Change facts of a result file; those of its scores are changed in all subsets."""
+    content = json.loads(file.read_text())
+    rows = content["scores"]["test"]
+    for name, value in facts.items():
+        for holder in rows if name in rows[0] or name == "main_score" else [content]:
+            holder[name] = value
+    file.write_text(json.dumps(content))
+
+
+def copy_model(models: Path, name: str, decimals: int, files: int = 7) -> None:
+    """Another model with the figures of `one`, rounded."""
+    for task in SEVEN[:files]:
+        content = json.loads((models / f"org__one/1/{task}.json").read_text())
+        [row] = content["scores"]["test"]
+        for metric in ("cosine_spearman", "cosine_pearson"):
+            row[metric] = round(row[metric] + 4e-6, decimals)
+        file = models / f"{name}/1/{task}.json"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps(content))
+
+
+def stored_as_chinese(models: Path) -> None:
+    content = json.loads((models / "org__one/1/STSBenchmark.json").read_text())
+    content["task_name"] = "STSB"
+    (models / "org__one/1/STSB.json").write_text(json.dumps(content))
+
+
+ONE = "org__one/1"
+CHANGES = {
+    "main score": (
+        lambda models: change(models / ONE / "STS12.json", main_score=0.95),
+        ["findings of today: main"],
+    ),
+    "equal main score": (
+        lambda models: change(models / ONE / "STS12.json", main_score=0.6011),
+        [],
+    ),
+    "null": (
+        lambda models: change(models / ONE / "STS12.json", cosine_spearman=None),
+        ["findings of today: null"],
+    ),
+    "NaN": (
+        lambda models: change(models / ONE / "STS12.json", cosine_spearman=math.nan),
+        ["findings of today: null"],
+    ),
+    "one subset in points": (
+        lambda models: write(models / ONE / "STS17.json", a=80, b=81, c=8200),
+        ["findings of today: scale"],
+    ),
+    "a copy": (
+        lambda models: copy_model(models, "org__copy", 16),
+        ["findings of today: models"],
+    ),
+    "a rounded copy": (
+        lambda models: copy_model(models, "org__copy", 4),
+        ["findings of today: models"],
+    ),
+    "a copy of three files": (
+        lambda models: copy_model(models, "org__copy", 16, files=3),
+        ["findings of today: models"],
+    ),
+    "two equal figures": (
+        lambda models: copy_model(models, "org__copy", 16, files=2),
+        [],
+    ),
+    "English as Chinese": (stored_as_chinese, ["findings of today: task"]),
+    "a card": (
+        lambda models: write(models / "org__one/external/STS12.json", default=61.0),
+        ["findings of today: sources"],
+    ),
+    "a card with two decimals": (
+        lambda models: write(models / "org__one/external/STS12.json", default=60.15),
+        [],
+    ),
+    "changed in place": (
+        lambda models: write(models / ONE / "STS12.json", default=61.0),
+        ["findings of history: sources"],
+    ),
+    "run again": (lambda models: write(models / ONE / "STS12.json", default=60.15), []),
+    "another revision of the model": (
+        lambda models: write(models / "org__one/2/STS12.json", default=61.0),
+        ["differs by revision: sources"],
+    ),
+    "another revision of the data": (
+        lambda models: change(
+            models / ONE / "STS12.json", cosine_spearman=0.7, dataset_revision="new"
+        ),
+        ["differs by revision: sources"],
+    ),
+    "the twin of another revision": (
+        lambda models: write(models / "org__one/2/STSBenchmark.json", default=70.0),
+        ["differs by revision: sources"],
+    ),
+    "the twin of this revision": (
+        lambda models: write(
+            models / ONE / "STSBenchmarkMultilingualSTS.json", en=70.0, de=57.11
+        ),
+        ["findings of history: sources", "findings of today: twins"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_change_is_on_its_list_and_those_before_are_not_told(
+    models, tmp_path, name, capsys
+):
+    apply, wanted = CHANGES[name]
+    write_model(models / "org__one", 60.11)
+    change(models / ONE / "STS12.json", dataset_revision="old")
+    write_model(models / "org__wrong", 70.11)
+    write(models / "org__wrong/1/STSBenchmark.json", default=40.0)
+    commit(tmp_path)
+    assert check_published(tmp_path, since="HEAD", as_json=False) == 0
+    apply(models)
+    commit(tmp_path)
+    capsys.readouterr()
+    before = sorted(tmp_path.iterdir())
+    status = check_published(tmp_path, since="HEAD^", as_json=True)
+    answer = json.loads(capsys.readouterr().out)
+    found = sorted(f"{each['list']}: {each['kind']}" for each in answer["findings"])
+    assert found == wanted
+    assert status == answer["status"] == any("findings" in each for each in wanted)
+    assert sorted(tmp_path.iterdir()) == before  # nothing is written
+
+
+def test_an_unknown_commit_is_refused(models, tmp_path):
+    write_model(models / "org__one", 60.11)
+    commit(tmp_path)
+    with pytest.raises(UsageError, match="nowhere"):
+        check_published(tmp_path, since="nowhere", as_json=False)
 
 
 def test_other_folders_are_refused(tmp_path):
