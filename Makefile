@@ -24,7 +24,7 @@ $(TESTED): $(READY)
 	.ci/install $(VENV) minilm,mteb,test,docs
 	touch $@
 
-reproduce: $(READY)  ## the main job: plan, measure, compare, write the leaderboard (PROFILE=first|embedded|standard|papers|all, ARGS= more options)
+reproduce: $(READY)  ## the main job: plan, measure, compare, write the leaderboard (PROFILE=first|bert|embedded|standard|papers|all, ARGS= more options)
 	$(BIN)/harness reproduce --profile $(PROFILE) $(ARGS)
 
 PYTEST := $(BIN)/pytest -p no:cacheprovider -n logical --dist worksteal

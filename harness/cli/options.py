@@ -246,7 +246,7 @@ class Selection:
         typer.Option(
             help="In the place of -m and -t. first: what a new machine measures in minutes; "
             "embedded: what is included; standard: the registered methods; papers: the published "
-            "cells; all."
+            "cells; bert: those of BERT-base within an hour; all."
         ),
     ] = None
     seeds: Seeds = 5

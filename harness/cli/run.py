@@ -42,7 +42,7 @@ from harness.evaluation.select import (
 from harness.registry import Registry, look_up
 from harness.resolve import Resolver
 from harness.results.index import Results
-from harness.results.layout import papers_of, require_own, tables_naming
+from harness.results.layout import PAPERS_ENCODER, papers_of, require_own, tables_naming
 from harness.results.origins import Copy, pin_of, sentence_on_copy
 from harness.results.records import cell_of
 from harness.results.store import Store, note_failures
@@ -185,6 +185,13 @@ def select(options: opt.Run, baseline: Path, is_gate: bool = False) -> Selected:
         cells = quick_set(registry, baseline)
     else:
         cells = profile(registry, profile_name, papers_of(baseline), options.seeds)
+    if profile_name == "first":
+        # A first run downloads no large encoder, and shows one that is there.
+        large = registry.encoders[PAPERS_ENCODER]
+        if not resolver.places.has_encoder(large):
+            cells = tuple(
+                cell for cell in cells if base_name(cell.encoder.name) != large.name
+            )
     cells = on_hardware(cells, options.device, options.dtype, options.batch_tokens)
     if not options.quiet:
         opt.note_meanings(options.method, methods)

@@ -13,12 +13,12 @@ from math import inf
 from pathlib import Path
 
 from harness.core.errors import UsageError
-from harness.core.hardware import FLOAT32, Hardware, precision_of
+from harness.core.hardware import FLOAT32, Hardware, base_name, precision_of
 from harness.core.interfaces import EncoderConfig, Packaged, Trained
 from harness.core.types import Method, Task
 from harness.data.tasks.loader import OWN_TEXTS, TARGETS
 from harness.registry import Registry, look_up
-from harness.results.layout import GATE
+from harness.results.layout import GATE, PAPERS_ENCODER
 from harness.results.records import Cell
 
 MOST_SEEDS = 1000  # of a method on a task; each is a cell of the plan
@@ -246,7 +246,7 @@ def tasks_meant_for(method: Method, tasks: Iterable[Task]) -> tuple[Task, ...]:
 
 # Profiles
 
-PROFILES = ("all", "embedded", "standard", "papers", "first")
+PROFILES = ("all", "embedded", "standard", "papers", "bert", "first")
 EMBEDDED_ASSET = "embedded"  # comes with the harness
 # The data that a first run downloads: small, public, and enough to compare a small model
 # with published numbers.
@@ -289,6 +289,7 @@ FIRST_CELLS = (
         ("sick-r.all",),
     ),
     (("minilm.mean",), ("sts-b", "sts-b.dev", "sick-r.all", "sts1?.senteval")),
+    (("bert-base:64.mean",), ("sts-b",)),
 )
 
 
@@ -302,7 +303,8 @@ def profile(
         name: `first` is measured in minutes on a new machine. `embedded` reads only
             files that come with the harness. `standard` is every registered method on
             every default task, `papers` every published number whose method is known here,
-            and `all` is both of these.
+            and `all` is both of these. `bert` is what of `papers` BERT-base gives in less
+            than an hour: without fits on NLI, and without fits of flows with dropout.
         papers: The folder of the published tables.
         seeds: How many seeds a method with randomness has.
     """
@@ -314,9 +316,21 @@ def profile(
         cells += select_cells(registry, None, None, seeds)[0]
     if name == "embedded":
         cells = [cell for cell in cells if _reads_embedded_files(cell, registry)]
-    if name in ("all", "papers"):
+    if name in ("all", "papers", "bert"):
         cells += _published_cells(registry, papers, seeds)
+    if name == "bert":
+        cells = [cell for cell in cells if _is_of_bert_in_an_hour(cell)]
     return tuple({cell.address: cell for cell in cells}.values())
+
+
+def _is_of_bert_in_an_hour(cell: PlannedCell) -> bool:
+    """Whether a cell is of BERT-base, fitted on its task's sentences without dropout, if at all."""
+    method = cell.method
+    return (
+        base_name(method.encoder.name) == PAPERS_ENCODER
+        and method.fit_on in (None, *TARGETS)
+        and not any(post.dropout for post in method.post)
+    )
 
 
 def _reads_embedded_files(cell: PlannedCell, registry: Registry) -> bool:

@@ -17,41 +17,80 @@ from harness.core.terminal import counted
 from harness.report.claims import claims_by_size, outcomes_in_words
 from harness.report.next_steps import sources_of_records, waiting_numbers
 from harness.report.sentences import metric_in_words, states_in_words
-from harness.report.table import ShownCell, ShownTable, row_of, table_of
+from harness.report.table import ShownCell, ShownRow, ShownTable, row_of, table_of
 from harness.results.differences import Outcome
 from harness.results.index import DIGEST_DIGITS_SHOWN, MISSING, encoder_of_method
+from harness.results.layout import PAPERS_ENCODER
+from harness.results.published import PublishedNumber
 from harness.results.reproduction import Reproduction, count
 from harness.results.scorings import TASK_LABELS
+from harness.results.verdict import CellState
 
 # The tables of the four papers on the seven tasks, and the encoder of most of their rows.
 PAPERS_TABLES = (
-    "sbert.t1",
-    "bert-flow.t2",
-    "bert-flow.t3",
-    "bert-whitening.t1",
-    "bert-whitening.t2",
     "simcse.t5",
+    "bert-flow.t2",
+    "bert-whitening.t1",
+    "sbert.t1",
+    "bert-flow.t3",
+    "bert-whitening.t2",
 )
-PAPERS_ENCODER = "bert-base"
-MOST_ROWS = 6  # of the first table
+MOST_ROWS = 5  # of the table of other encoders
+
+NumbersByTask = dict[str, Reproduction]  # of a row, by task without its text form
 
 
 def front(folder: Conclusions) -> dict[str, Any]:
     """What templates say of a folder first."""
     return {
-        "measured_most": measured_most(folder),
+        "of_papers": rows_of_papers(folder),
+        "outcome": outcome_of_papers(folder),
+        "differing": differing(folder),
         "missing": missing(folder),
+        "measured_most": measured_most(folder),
         "tallies": tallies(folder),
     }
 
 
-def measured_most(folder: Conclusions) -> ShownTable | None:
-    """The published rows with most numbers that were measured on the seven tasks.
+# Published rows above what was measured
 
-    Each is above what was measured, with the task in any text form. None where nothing
-    was measured.
-    """
-    numbers_by_row: dict[tuple[str, str], dict[str, Reproduction]] = {}
+
+def rows_of_papers(folder: Conclusions) -> ShownTable | None:
+    """The rows of the four papers on BERT-base, in their tables of the seven tasks."""
+    of_papers = []
+    for numbers in _rows_on_seven_tasks(folder):
+        number = next(iter(numbers.values())).number
+        is_own = not number.row.quoted and _is_of_papers_encoder(number)
+        if is_own and number.table.id in PAPERS_TABLES:
+            of_papers.append((PAPERS_TABLES.index(number.table.id), numbers))
+    of_papers.sort(key=lambda each: each[0])
+    rows = []
+    for _, numbers in of_papers:
+        rows += _two_lines(numbers)
+    return _on_seven_tasks(rows)
+
+
+def measured_most(folder: Conclusions) -> ShownTable | None:
+    """The rows of other encoders with most numbers that were measured on the seven tasks."""
+    others = [
+        numbers
+        for numbers in _rows_on_seven_tasks(folder)
+        if not _is_of_papers_encoder(next(iter(numbers.values())).number)
+    ]
+    rows = []
+    for numbers in sorted(others, key=len, reverse=True)[:MOST_ROWS]:
+        rows += _two_lines(numbers)
+    return _on_seven_tasks(rows)
+
+
+def _is_of_papers_encoder(number: PublishedNumber) -> bool:
+    """Whether BERT-base itself reproduces a number, and nothing that was trained from it."""
+    return base_name(encoder_of_method(number.method or "")) == PAPERS_ENCODER
+
+
+def _rows_on_seven_tasks(folder: Conclusions) -> list[NumbersByTask]:
+    """The measured Spearman correlations of each published row, by task in any text form."""
+    numbers_by_row: dict[str, NumbersByTask] = {}
     for reproduction in folder.all_reproductions:
         number = reproduction.number
         task = str(number.task).partition(".")[0]
@@ -59,65 +98,108 @@ def measured_most(folder: Conclusions) -> ShownTable | None:
             continue
         is_test = "test" in folder.registry.tasks[str(number.task)].scored
         if is_test and number.metric == "spearman" and reproduction.scores:
-            row = numbers_by_row.setdefault((number.table.id, number.row.id), {})
+            row = numbers_by_row.setdefault(number.row_id, {})
             row.setdefault(task, reproduction)
-    most_first = sorted(numbers_by_row.values(), key=len, reverse=True)
-    rows = []
-    for numbers in most_first[:MOST_ROWS]:
-        number = next(iter(numbers.values())).number
-        name = ShownCell(f"{number.row.label}, {number.table.paper}")
-        printed = [MISSING] * len(TASK_LABELS)
-        measured = [ShownCell(MISSING)] * len(TASK_LABELS)
-        for place, task in enumerate(TASK_LABELS):
-            if task in numbers:
-                reproduction = numbers[task]
-                printed[place] = f"{reproduction.number.points:.2f}"
-                text = f"{reproduction.measured:.2f}"
-                measured[place] = ShownCell(text, state=str(reproduction.state))
-        verdicts = dict.fromkeys(
-            str(reproduction.state) for reproduction in numbers.values()
-        )
-        rows.append(row_of([name, *printed], "published"))
-        label = f"measured here: {', '.join(verdicts)}"
-        rows.append(row_of([label, *measured], "measured"))
+    return [*numbers_by_row.values()]
+
+
+def _two_lines(numbers: NumbersByTask) -> list[ShownRow]:
+    """The printed numbers of a row, and below them the measured ones with their verdicts."""
+    number = next(iter(numbers.values())).number
+    name = ShownCell(f"{number.row.label}, {number.table.paper}")
+    printed = [MISSING] * len(TASK_LABELS)
+    measured = [ShownCell(MISSING)] * len(TASK_LABELS)
+    for place, task in enumerate(TASK_LABELS):
+        if task in numbers:
+            reproduction = numbers[task]
+            printed[place] = f"{reproduction.number.points:.2f}"
+            text = f"{reproduction.measured:.2f}"
+            measured[place] = ShownCell(text, state=str(reproduction.state))
+    label = f"measured here: {states_in_words(numbers.values())}"
+    return [
+        row_of([name, *printed], "published"),
+        row_of([label, *measured], "measured"),
+    ]
+
+
+def _on_seven_tasks(rows: list[ShownRow]) -> ShownTable | None:
+    """A table of the seven tasks; None without rows."""
     head = [metric_in_words("spearman"), *TASK_LABELS.values()]
     return table_of(head, rows) if rows else None
 
 
-def missing(folder: Conclusions) -> str:
-    """What was measured on BERT-base of the four papers' numbers, and what measures the others.
+# The four papers' numbers of BERT-base
+
+FOUR_PAPERS = "the four papers (SBERT, BERT-flow, BERT-whitening, SimCSE)"
+
+
+def _of_four_papers(folder: Conclusions) -> list[Reproduction]:
+    """The numbers of the four papers that BERT-base reproduces.
 
     The papers' own tables count, and not those of issues and READMEs about them.
     """
     papers = {table.paper for table in folder.tables if table.id in PAPERS_TABLES}
-    of_papers = [
+    return [
         reproduction
         for reproduction in folder.all_reproductions
         if reproduction.number.table.paper in papers
-        and base_name(encoder_of_method(reproduction.number.method or ""))
-        == PAPERS_ENCODER
+        and _is_of_papers_encoder(reproduction.number)
     ]
-    measured = sum(bool(reproduction.scores) for reproduction in of_papers)
+
+
+def outcome_of_papers(folder: Conclusions) -> str:
+    """How many of the four papers' numbers were measured on BERT-base, and their verdicts."""
+    measured = [each for each in _of_four_papers(folder) if each.scores]
+    if not measured:
+        return ""
+    return (
+        f"{len(measured):,} numbers of {FOUR_PAPERS} on BERT-base were measured here: "
+        f"{states_in_words(measured)}."
+    )
+
+
+def differing(folder: Conclusions) -> ShownTable | None:
+    """The four papers' numbers that differ from what was measured, each with the reason."""
+    inherited = {
+        average.id for misprint in folder.misprints for average in misprint.averages
+    }
+    rows = []
+    for reproduction in _of_four_papers(folder):
+        number = reproduction.number
+        if reproduction.state is not CellState.DIFFERS:
+            continue
+        reason = "not explained"
+        if number.is_misprint:
+            reason = number.notes[0]
+        elif number.id in inherited:
+            reason = "the mean of its row, with a misprint in it"
+        place = f"{number.place}: {number.row.label}, {number.column.label}"
+        rows.append([place, number.shown, reproduction.shown, reason])
+    head = ("what differs", "printed", "measured", "why")
+    return table_of(head, rows) if rows else None
+
+
+def missing(folder: Conclusions) -> str:
+    """What measures the four papers' numbers of BERT-base that were not measured."""
+    of_papers = _of_four_papers(folder)
+    is_measured = any(reproduction.scores for reproduction in of_papers)
     present = sources_of_records(folder.records, folder.registry)
     waiting = waiting_numbers(of_papers, folder.registry, present)
-    four = "the four papers (SBERT, BERT-flow, BERT-whitening, SimCSE)"
-    sentences = [f"{measured:,} numbers of {four} on BERT-base were measured here."]
-    if not measured and waiting:
-        sentences = [
-            f"No number of {four} has been measured here on BERT-base: its weights could not "
-            "be downloaded where these results were made."
-        ]
-    elif not measured:
+    if not waiting:
         return ""
-    if waiting:
-        counts = [
-            f"{len(numbers):,} after {' and '.join(f'`{each}`' for each in commands)}"
-            for commands, numbers in waiting.items()
-        ]
+    sentences = []
+    if not is_measured:
         sentences.append(
-            "Where `harness fetch` has got the data of the tasks, `make reproduce "
-            f"PROFILE=papers` measures {'more' if measured else 'some'}: {', '.join(counts)}."
+            f"No number of {FOUR_PAPERS} has been measured here on BERT-base."
         )
+    counts = [
+        f"{len(numbers):,} after {' and '.join(f'`{each}`' for each in commands)}"
+        for commands, numbers in waiting.items()
+    ]
+    sentences.append(
+        "Where `harness fetch` has got the data of the tasks, `make reproduce "
+        f"PROFILE=papers` measures {'more' if is_measured else 'some'}: {', '.join(counts)}."
+    )
     return " ".join(sentences)
 
 

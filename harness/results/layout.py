@@ -24,6 +24,8 @@ REFERENCES = "references"
 REHEARSAL = f"{RECORDS}/rehearsal.json"
 GOLDEN = "golden"  # in the records: vectors of a few sentences for each encoder
 CONFORMANCE = "conformance"  # in the questions: trainings that references have as well
+# The encoder of most rows of the papers' tables.
+PAPERS_ENCODER = "bert-base"
 GATE = "gate.toml"
 
 # The folders of the current folder that a user's results and runs are in by default.
