@@ -183,10 +183,10 @@ def _entries(table: bytes) -> dict[str, bytes]:
             if len(entries) == MOST_TENSORS:
                 raise ValueError(f"more than {MOST_TENSORS:,} tensors")
             last_key = key
-            try:
-                entries[key.decode()] = value
-            except UnicodeDecodeError:
-                raise ValueError("a name that is no text") from None
+            name = key.decode(errors="replace")
+            if not name.isprintable() or "\ufffd" in name:  # messages hold it
+                raise ValueError("a name that is no text")
+            entries[name] = value
     return entries
 
 

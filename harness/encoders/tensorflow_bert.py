@@ -224,8 +224,8 @@ def _settings_of_file(file: Path) -> dict[str, Any]:
     for name in stated:
         if not UNREAD_SETTINGS.fullmatch(name):
             raise DataError(
-                f"{file}: wanted the settings of a BERT, found {name} = {stated[name]!r:.40}; only "
-                "BERT is read from TensorFlow's files: save another model with transformers"
+                f"{file}: wanted settings of a BERT, found {name!r:.40} = {stated[name]!r:.40}; "
+                "only BERT is read from TensorFlow's files: save another model with transformers"
             )
     if settings["hidden_act"] not in ACTIVATIONS:
         raise DataError(

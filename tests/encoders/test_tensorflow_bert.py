@@ -192,7 +192,7 @@ FILES = {  # what is done to the files of an archive, by what the line says
     "no bert/encoder/layer_2/": settings(num_hidden_layers=3),
     "variables for 1000000000 layers": settings(num_hidden_layers=10**9),
     "layer_1/.* more that it has not": settings(num_hidden_layers=1),
-    "embedding_size = 128; only BERT": settings(embedding_size=128),
+    "'embedding_size' = 128; only BERT": settings(embedding_size=128),
     "wanted a number of 1 or more as hidden_size, found 'x'": settings(hidden_size="x"),
     "multiple of num_attention_heads": settings(num_attention_heads=3),
     "hidden_act": settings(hidden_act="mish"),
@@ -209,6 +209,7 @@ ENTRIES = {  # what is done to the entries of the index
     "a number that is cut off": lambda e: e | {WORDS: b"\x08\xff"},
     "0 shards of data": lambda e: e | {"": bundles.header(0)},
     "big endian": lambda e: e | {"": bundles.header() + bundles.number_field(2, 1)},
+    "a name that is no text": lambda e: e | {"two\nlines": e[WORDS]},
     "a name of 600 bytes": lambda e: e | {"n" * 600: e[WORDS]},
     "found no bert/encoder/layer_0/output/dense/kernel": lambda e: {
         name: value for name, value in e.items() if name != MATRIX
