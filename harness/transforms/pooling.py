@@ -369,6 +369,7 @@ MEAN = Mean("mean", (-1,))
 FIRST_LAST = Mean("first-last", (1, -1))
 STATIC_LAST = Mean("static-last", (0, -1))
 LAST2 = Mean("last2", (-2, -1))
+LAST4 = Mean("last4", (-4, -3, -2, -1))
 # The default of bert-as-service, which SBERT probably used for its row "Avg. BERT
 # embeddings".
 SECOND_LAST = Mean("second-last", (-2,))
@@ -396,6 +397,7 @@ POOLINGS = (
     FIRST_LAST,
     STATIC_LAST,
     LAST2,
+    LAST4,
     SECOND_LAST,
     SECOND_LAST_CLS,
 )
