@@ -17,7 +17,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from functools import cache
+from functools import cache, cached_property
 from typing import Any, TypeVar
 
 from harness.core.environment import IS_WHEEL
@@ -267,6 +267,34 @@ def is_glob(pattern: str) -> bool:
     return not set("*?[").isdisjoint(pattern)
 
 
+class UnknownName(UsageError):
+    """A name that nothing has. The message offers the nearest names when it is first read.
+
+    Similar names take a millisecond to find, and a reader of results asks of thousands of
+    methods whether they are registered.
+    """
+
+    def __init__(
+        self, kind: str, name: str, known_names: Iterable[str], remedy: str
+    ) -> None:
+        super().__init__(kind, name, tuple(known_names), remedy)
+
+    @cached_property
+    def message(self) -> str:
+        """The name, the most similar ones or else some that are known, and the remedy."""
+        kind, name, known_names, remedy = self.args
+        offered = nearest(name, known_names)
+        if not offered:
+            shown_names = [*known_names[:NAMES_OFFERED]]
+            if len(known_names) > NAMES_OFFERED:
+                shown_names.append("…")
+            offered = f"known are {', '.join(shown_names)}"
+        return f"unknown {kind} {name!r}: {offered}{remedy}"
+
+    def __str__(self) -> str:
+        return self.message
+
+
 def look_up(
     kind: str, name: str, things: Mapping[str, Registered], remedy: str = ""
 ) -> Registered:
@@ -274,15 +302,9 @@ def look_up(
 
     `kind` says in the message what the things are.
     """
-    if name in things:
-        return things[name]
-    offered = nearest(name, things)
-    if not offered:
-        known_names = list(things)[:NAMES_OFFERED]
-        if len(things) > NAMES_OFFERED:
-            known_names.append("…")
-        offered = f"known are {', '.join(known_names)}"
-    raise UsageError(f"unknown {kind} {name!r}: {offered}{remedy}")
+    if name not in things:
+        raise UnknownName(kind, name, things, remedy)
+    return things[name]
 
 
 def nearest(name: str, names: Iterable[str]) -> str:

@@ -1,15 +1,20 @@
 """The grammar of ids, and what several patterns select."""
 
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from fakes import made_record
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness import registry
 from harness.core.errors import UsageError
 from harness.registry import TARGETS, load_registry
+from harness.results.index import Results
 from harness.results.records import Cell
+from harness.results.reproduction import stale_cells
 from harness.results.store import Store
 
 FOUND = load_registry()
@@ -70,3 +75,19 @@ def test_an_encoder_given_by_hand_is_known_to_the_new_registry_alone():
     assert grown.encoders["minilm"] == minilm  # a registered name keeps its meaning
     with pytest.raises(UsageError, match="unknown encoder 'mine'"):
         FOUND.parse("mine.cls")
+
+
+def test_methods_that_nothing_registers_cost_no_search_for_similar_names(monkeypatch):
+    searches = []
+    monkeypatch.setattr(
+        registry, "nearest", lambda name, _: searches.append(name) or ""
+    )
+    records = [made_record(f"mine-{n}.mean", "mini-sts", {}) for n in range(20)]
+    assert stale_cells(Results.of(records), FOUND) == frozenset()
+    assert not searches
+
+
+def test_the_similar_names_are_offered_by_another_process_too():
+    with pytest.raises(UsageError, match="did you mean bert-mini") as caught:
+        FOUND.parse("bert-mimi.mean")
+    assert str(copy(caught.value)) == str(caught.value)

@@ -32,6 +32,7 @@ from harness.conclusions.findings import (
 )
 from harness.conclusions.noise import Leads, Spreads, leads_of
 from harness.conclusions.numbers import (
+    Neighbourhoods,
     PublishedRow,
     ReportedNumber,
     published_numbers,
@@ -130,6 +131,11 @@ class Conclusions(ResultsFolder):
     def published_rows(self) -> Sequence[PublishedRow]:
         """The published scores by row, metric and split."""
         return published_rows(self.published_numbers.values())
+
+    @cached_property
+    def neighbourhoods(self) -> Neighbourhoods:
+        """The published scores, in which those that differ in one choice are looked for."""
+        return Neighbourhoods(self.published_numbers.values())
 
     @cached_property
     def numbers_by_row(self) -> Mapping[str, Mapping[str, PublishedNumber]]:

@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from operator import itemgetter
 from statistics import fmean
 
 from harness.core.errors import UsageError
+from harness.results.protocols import UNKNOWN, Protocol
 from harness.results.published import DataSets, PublishedNumber, Table
 from harness.results.published_tables import published_number
 from harness.results.verdict import (
@@ -86,28 +88,79 @@ def accident_rank(choice: str) -> int:
 
 NEIGHBOURS_SHOWN = 8  # published numbers that differ in one choice
 
+Recipe = tuple[str, str, str]  # `PublishedNumber.recipe`
+# The numbers of each protocol by score, with their places among all numbers.
+NumbersByProtocol = dict[Protocol, dict[float, tuple[int, PublishedNumber]]]
 
-def published_neighbours(
-    number: PublishedNumber, published_numbers: Iterable[PublishedNumber]
-) -> list[PublishedNumber]:
-    """Other published numbers of the encoder on the same tasks that differ in one choice.
 
-    They are in the order of `ACCIDENTAL_CHOICES`, with other choices last. Of equal
-    numbers with the same change, the first is taken.
+class Neighbourhoods:
+    """Published numbers of one run by encoder and tasks, in which neighbours are looked for.
+
+    Neighbours are other published numbers of the encoder on the same tasks that differ in
+    one choice. They depend on a number's protocol and recipe alone, so they are looked for
+    once for all numbers that share both.
+
+    Args:
+        numbers: All published numbers. Of equal ones with the same change, the first is
+            taken.
     """
-    # By the changed choice, its value and the score.
-    neighbours: dict[tuple[str, str, float], PublishedNumber] = {}
-    for candidate in published_numbers:
-        is_same_score = candidate.data_sets == number.data_sets
-        if not is_same_score or candidate is number or not candidate.is_of_one_run:
-            continue
-        changes = number.protocol.changes(candidate.protocol)
-        if len(changes) == 1 and candidate.is_of_encoder(number):
-            [(choice, value)] = changes.items()
-            key = (choice, value, candidate.score)
-            neighbours.setdefault(key, candidate)
-    keys_in_order = sorted(neighbours, key=lambda key: accident_rank(key[0]))
-    return [neighbours[key] for key in keys_in_order[:NEIGHBOURS_SHOWN]]
+
+    def __init__(self, numbers: Iterable[PublishedNumber]) -> None:
+        # By tasks and encoder; by tasks and recipe, those whose encoder is stated nowhere,
+        # and all of them: such a number is compared by recipe.
+        self._of_encoder: dict[tuple[str, str], NumbersByProtocol] = {}
+        self._of_recipe: dict[tuple[str, Recipe], NumbersByProtocol] = {}
+        self._of_recipe_alone: dict[tuple[str, Recipe], NumbersByProtocol] = {}
+        self._found: dict[tuple[Protocol, Recipe], Sequence[PublishedNumber]] = {}
+        for position, number in enumerate(numbers):
+            if not number.is_of_one_run:
+                continue
+            protocol = number.protocol
+            groups = [self._of_recipe.setdefault((protocol.task, number.recipe), {})]
+            if protocol.encoder == UNKNOWN:
+                key = (protocol.task, number.recipe)
+                groups.append(self._of_recipe_alone.setdefault(key, {}))
+            else:
+                place = (protocol.task, protocol.encoder)
+                groups.append(self._of_encoder.setdefault(place, {}))
+            for group in groups:
+                scores = group.setdefault(protocol, {})
+                scores.setdefault(number.score, (position, number))
+
+    def of(self, number: PublishedNumber) -> Sequence[PublishedNumber]:
+        """The neighbours of a number, in the order of `ACCIDENTAL_CHOICES`, then the others."""
+        key = (number.protocol, number.recipe)
+        if key not in self._found:
+            self._found[key] = self._look_for(number.protocol, number.recipe)
+        return self._found[key]
+
+    def _look_for(
+        self, protocol: Protocol, recipe: Recipe
+    ) -> Sequence[PublishedNumber]:
+        """The neighbours of the numbers with a protocol and a recipe."""
+        of_recipe = (protocol.task, recipe)
+        groups = [self._of_recipe.get(of_recipe, {})]
+        if protocol.encoder != UNKNOWN:
+            groups = [
+                self._of_encoder.get((protocol.task, protocol.encoder), {}),
+                self._of_recipe_alone.get(of_recipe, {}),
+            ]
+        candidates = []
+        for group in groups:
+            for other, scores in group.items():
+                changes = protocol.changes(other)
+                if len(changes) != 1:
+                    continue
+                [change] = changes.items()
+                candidates += [
+                    (place, change, number) for place, number in scores.values()
+                ]
+        # By the changed choice, its value and the score.
+        neighbours: dict[tuple[str, str, float], PublishedNumber] = {}
+        for _, (choice, value), number in sorted(candidates, key=itemgetter(0)):
+            neighbours.setdefault((choice, value, number.score), number)
+        keys_in_order = sorted(neighbours, key=lambda key: accident_rank(key[0]))
+        return [neighbours[key] for key in keys_in_order[:NEIGHBOURS_SHOWN]]
 
 
 # A reader's numbers

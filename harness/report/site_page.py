@@ -19,7 +19,6 @@ from urllib.parse import quote
 
 from harness.conclusions.conformance import confirmed_by
 from harness.conclusions.folder import Conclusions
-from harness.conclusions.numbers import published_neighbours
 from harness.core.digests import digest_of_repr
 from harness.core.terminal import signed
 from harness.core.types import Record, score_at
@@ -268,8 +267,7 @@ def _published_number(
         needs = sorted(needs_of(number, registry, present))
     neighbours: Collection[PublishedNumber] = ()
     if number.points is not None:
-        candidates = folder.published_numbers.values()
-        neighbours = published_neighbours(number, candidates)
+        neighbours = folder.neighbourhoods.of(number)
     reference = confirmed_by(number, folder.confirmations, folder.records)
     difference = reproduction.verdict.difference
     return {

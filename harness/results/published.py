@@ -521,14 +521,14 @@ class PublishedNumber:
             return self.protocol.encoder == other.protocol.encoder
         return self.is_of_recipe(other)
 
+    @property
+    def recipe(self) -> tuple[str, str, str]:
+        """What its encoder starts from, its supervision and its training data."""
+        return self.start, self.row.supervision, self.row.trained_on or ""
+
     def is_of_recipe(self, other: PublishedNumber) -> bool:
         """Whether two numbers are of encoders with the same start and training data."""
-        first, second = self.row, other.row
-        return (
-            self.start == other.start
-            and first.supervision == second.supervision
-            and (first.trained_on or "") == (second.trained_on or "")
-        )
+        return self.recipe == other.recipe
 
 
 def score_path(metric: str, aggregation: str | None) -> ScorePath:

@@ -147,13 +147,13 @@ def compose_method(identifier: str | None, registry: Registry) -> Method | None:
 
 def stale_cells(results: Results, registry: Registry) -> frozenset[CellName]:
     """The cells with a record that was measured with other settings than the method has now."""
+    methods = {name: compose_method(name, registry) for name in results.methods}
     stale = []
-    for name, task in results.by_cell:
-        method = compose_method(name, registry)
-        if method is None:
-            continue
-        records = results.records(name, task)
-        if any(record.identity != method.identity for record in records):
+    for (name, task), records in results.by_cell.items():
+        method = methods[name]
+        if method is not None and any(
+            record.identity != method.identity for record in records
+        ):
             stale.append((name, task))
     return frozenset(stale)
 
