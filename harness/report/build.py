@@ -22,7 +22,12 @@ from harness.report.leaderboard import (
     leaderboard,
 )
 from harness.report.noise import chain_picture, noise_page
-from harness.report.pages import conformance_page, threads_page, traps_page
+from harness.report.pages import (
+    conformance_page,
+    contradicted_page,
+    threads_page,
+    traps_page,
+)
 from harness.report.papers import paper_page
 from harness.report.pictures import CHAIN_PICTURE, PICTURE, picture_of
 from harness.report.site_page import SITE_PAGE, made_from, site_page
@@ -46,6 +51,7 @@ PAGES: Mapping[str, Callable[[Conclusions], str]] = {
     "replication-in-miniature.md": claims_page,
     "conformance.md": conformance_page,
     "threads.md": threads_page,
+    "contradicted.md": contradicted_page,
     "speed.md": speed_page,
     "noise.md": noise_page,
 }

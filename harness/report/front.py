@@ -42,10 +42,17 @@ NumbersByTask = dict[str, Reproduction]  # of a row, by task without its text fo
 
 def front(folder: Conclusions) -> dict[str, Any]:
     """What templates say of a folder first."""
+    contradicted = sum(
+        any(standing.kind is StandingKind.CONTRADICTED for standing in standings)
+        for standings in folder.standings.values()
+    )
     return {
         "of_papers": rows_of_papers(folder),
         "outcome": outcome_of_papers(folder),
         "differing": differing(folder),
+        "contradicted": contradicted,
+        # The page of mteb's results is of the harness's own repository.
+        "of_mteb": folder.path.with_name("docs").joinpath("contradictions.md").exists(),
         "missing": missing(folder),
         "measured_most": measured_most(folder),
         "tallies": tallies(folder),

@@ -1,4 +1,4 @@
-"""Further pages: conformance with other programs, traps of protocols, public threads.
+"""Further pages: conformance, traps of protocols, public threads, contradicted numbers.
 
 Each is a question to the results folder; `templates` has the words.
 """
@@ -9,6 +9,7 @@ from collections import Counter
 
 from harness.conclusions.conformance import REFERENCE_TOLERANCE, ReferenceScore
 from harness.conclusions.folder import Conclusions
+from harness.conclusions.standings import StandingKind
 from harness.conclusions.threads import UNKNOWN_CAUSE, Thread, rank_of_cause
 from harness.core.terminal import signed
 from harness.report.diagnosis import answer_lines
@@ -130,4 +131,32 @@ def threads_page(folder: Conclusions) -> str:
         rows=rows,
         answers=answers,
         digest=folder.records.digest,
+    )
+
+
+def contradicted_page(folder: Conclusions) -> str:
+    """The published numbers that another table contradicts, with the number that does."""
+    found = [
+        (folder.published_numbers[number], standing)
+        for number, standings in folder.standings.items()
+        for standing in standings
+        if standing.kind is StandingKind.CONTRADICTED
+    ]
+    if not found:
+        return ""
+    found.sort(key=lambda each: (-abs(each[1].difference), each[0].id))
+    return rendered(
+        "contradicted.md",
+        title="Contradicted numbers",
+        rows=[
+            [
+                f"`{number.id}`",
+                number.shown,
+                f"`{standing.other.id}`",
+                standing.other.shown,
+                signed(standing.difference),
+            ]
+            for number, standing in found
+        ],
+        digest="",
     )

@@ -38,7 +38,7 @@ def test_it_is_one_whole_file_that_asks_for_no_other_and_names_its_cells(committ
     assert 500_000 < len(committed.encode()) < LARGEST
     assert committed.rstrip().endswith("</html>")
     # The last prefix is that of a drawing, within an address of data.
-    own = ("#", "data:", "../tables/", "%23")
+    own = ("#", "data:", "../tables/", "../../docs/", "%23")
     addresses = re.findall(r'\b(?:src|href)=["\']([^"\']+)', committed)
     assert [address for address in addresses if not address.startswith(own)] == []
     assert not re.search(r"@import|url\(\s*['\"]?http", committed)
