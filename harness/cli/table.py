@@ -19,7 +19,7 @@ import typer
 from harness.cli import options as opt
 from harness.conclusions.folder import Conclusions
 from harness.core.errors import UsageError
-from harness.core.terminal import progress_on
+from harness.core.terminal import counted, progress_on
 from harness.core.types import AGGREGATIONS
 from harness.data.tasks.loader import TaskLoader
 from harness.evaluation.compare import (
@@ -28,7 +28,7 @@ from harness.evaluation.compare import (
     measuring_command,
     ties_with_best,
 )
-from harness.registry import look_up
+from harness.registry import is_glob, look_up
 from harness.report.method_table import columns_of, method_table, tasks_of
 from harness.report.table import ShownTable, escape, terminal
 from harness.report.table import latex as in_latex
@@ -202,12 +202,26 @@ def _table_of_methods(
             for method in folder.records.methods
             if method in measured and fnmatchcase(method, pattern)
         )
+    # A pattern means one's own rows, where there are some; a name means any.
+    named = {pattern for pattern in patterns.methods if not is_glob(pattern)}
+    own = {
+        method
+        for method, task in folder.records.by_cell
+        if method in methods and task in names and not folder.is_packaged(method, task)
+    }
+    shown = [method for method in methods if not own or method in own | named]
+    if len(shown) < len(methods):
+        hidden = counted(len(methods) - len(shown), "method")
+        opt.note(
+            f"{hidden} that come with the harness are left out: name them by -m ID, or all by "
+            "--results FOLDER"
+        )
     if not methods or not columns:
         raise UsageError(
             f"nothing selected of {folder.path}: give -m METHOD, and -t TASK or --beside TABLE"
         )
-    ties = ties_with_best([*methods], columns, resampler)
-    return method_table([*methods], columns, folder, published, ties)
+    ties = ties_with_best(shown, columns, resampler)
+    return method_table(shown, columns, folder, published, ties)
 
 
 # Tests

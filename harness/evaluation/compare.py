@@ -40,6 +40,7 @@ from harness.results.differences import (
     ITEMS,
     SEEDS_AND_ITEMS,
     WITHOUT_BOOTSTRAP,
+    BestTests,
     Contrast,
     Difference,
     Differences,
@@ -300,11 +301,12 @@ def ties_with_best(
     methods: Sequence[str],
     columns: Mapping[str, tuple[TaskScore, ...]],
     resampler: Resampler,
-) -> dict[str, set[str]]:
+) -> dict[str, BestTests]:
     """The methods that do not differ from the best of a column, corrected for its methods.
 
-    A column is left out if resamples cannot compute a score again, or if the similarities
-    of a method are not stored.
+    Every method with a score whose similarities are stored is tested. A column is left out
+    if none can be: resamples do not compute its score, or the best method lacks
+    similarities.
 
     Args:
         methods: The methods.
@@ -312,24 +314,29 @@ def ties_with_best(
         resampler: Computes them on resamples.
 
     Returns:
-        The tied methods by column. The best method has the highest mean over seeds.
+        The tied and the untested methods by column. The best method has the highest mean
+        over seeds.
     """
     contrasts: dict[str, list[Contrast]] = {}
+    untested: dict[str, frozenset[str]] = {}
     for name, scores in columns.items():
         means = {}
         for method in methods:
             mean = column_value(resampler.results.records, method, scores).mean
-            means[method] = -np.inf if mean is None else mean
-        best = max(means, key=means.__getitem__)
-        of_column = [
-            Contrast(best, other, scores) for other in methods if other != best
-        ]
-        if of_column and all(map(resampler.can_compare, of_column)):
-            contrasts[name] = of_column
+            if mean is not None:
+                means[method] = mean
+        best = max(means, key=means.__getitem__, default="")
+        of_column = [Contrast(best, other, scores) for other in means if other != best]
+        testable = [each for each in of_column if resampler.can_compare(each)]
+        if testable:
+            contrasts[name] = testable
+            tested = {contrast.second for contrast in testable}
+            untested[name] = frozenset(means.keys() - tested - {best})
     of_all_columns = [*chain.from_iterable(contrasts.values())]
     tests = resampler.differences("comparing methods", of_all_columns)
-    ties: dict[str, set[str]] = {}
+    columns_tested: dict[str, BestTests] = {}
     for name, of_column in contrasts.items():
         of_best = corrected([tests[contrast] for contrast in of_column])
-        ties[name] = {test.contrast.second for test in of_best if test.is_tie}
-    return ties
+        tied = frozenset(test.contrast.second for test in of_best if test.is_tie)
+        columns_tested[name] = BestTests(tied=tied, untested=untested[name])
+    return columns_tested

@@ -8,7 +8,7 @@ best was tested before (`harness.evaluation.compare`). The caption is the templa
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 
 from harness.conclusions.claims import AVERAGE
@@ -31,7 +31,7 @@ from harness.report.table import (
     table_of,
 )
 from harness.results import published
-from harness.results.differences import SIGNIFICANCE_LEVEL
+from harness.results.differences import SIGNIFICANCE_LEVEL, BestTests
 from harness.results.index import (
     DIGEST_DIGITS_SHOWN,
     MISSING,
@@ -47,6 +47,9 @@ NOISE = (
     "best, beyond noise?"  # the heading of the columns in which a published row is best
 )
 OTHER_TEXT_MARK = "§"  # of a number on another text form than its column
+UNTESTED_MARK = "?"  # of a number that was not tested against the best
+PACKAGED_MARK = "¶"  # of a row that comes with the harness, among rows of one's own
+NOTHING_TESTED = BestTests(tied=frozenset(), untested=frozenset())
 
 # The scores of each column by its heading; the average of several.
 ScoreColumns = Mapping[str, tuple[TaskScore, ...]]
@@ -147,7 +150,7 @@ def method_table(
     columns: ScoreColumns,
     folder: Conclusions,
     paper_tables: Sequence[published.Table] = (),
-    ties: Mapping[str, Collection[str]] | None = None,
+    ties: Mapping[str, BestTests] | None = None,
 ) -> ShownTable:
     """Methods by columns, then rows of published tables; the notes are the caption.
 
@@ -156,24 +159,43 @@ def method_table(
         columns: The scores of each column, by its heading.
         folder: The results that scores are taken from.
         paper_tables: Published tables whose rows of the same protocol follow the methods.
-        ties: The methods that are not distinguishable from the best of each column that
-            was tested, by its heading.
+        ties: The methods that are not distinguishable from the best, and those that were
+            not tested, of each column that was, by its heading.
     """
     ties = ties or {}
-    cells_of_rows = [[method_cell(method)] for method in methods]
+    shown_cells = [*product(methods, tasks_of(columns))]
+    packaged = {
+        method: all(
+            folder.is_packaged(*cell)
+            for cell in shown_cells
+            if cell[0] == method and cell in folder.records.by_cell
+        )
+        for method in methods
+    }
+    # Rows that come with the harness are told from one's own, where there are both.
+    has_both = len({*packaged.values()}) > 1
+    cells_of_rows = []
+    for method in methods:
+        name = method_cell(method)
+        if has_both and packaged[method]:
+            name = name._replace(mark=f"{name.mark} {PACKAGED_MARK}")
+        cells_of_rows.append([name])
     seeds: set[int] = set()
     for heading, scores in columns.items():
         values = [column_value(folder.records, method, scores) for method in methods]
         seeds |= {value.seeds for value in values}
         means = [value.mean for value in values if value.mean is not None]
         tasks = [folder.registry.tasks[task] for task, _ in scores]
-        best, tied = None, ties.get(heading, ())
+        best, tested = None, ties.get(heading, NOTHING_TESTED)
         if means and all(metric_of(task).direction == "higher" for task in tasks):
             best = max(means)
         for method, value, cells in zip(methods, values, cells_of_rows, strict=True):
             is_best = best is not None and value.mean == best
-            is_tied = best is not None and method in tied and not is_best
-            mark = f" {TIE_MARK}" if is_tied else ""
+            mark = ""
+            if best is not None and not is_best and method in tested.tied:
+                mark = f" {TIE_MARK}"
+            elif best is not None and not is_best and method in tested.untested:
+                mark = f" {UNTESTED_MARK}"
             cells.append(ShownCell(str(value), bold=is_best, mark=mark))
     has_leads = any(
         number.id in folder.leads for table in paper_tables for number in table.numbers
@@ -187,7 +209,7 @@ def method_table(
         if published_rows:
             rows.append(row_of([f"{table.paper}, {table.table}"], HEADING))
             rows += published_rows
-    records = folder.records.select(product(methods, tasks_of(columns)))
+    records = folder.records.select(shown_cells)
     caption = rendered(
         "caption.txt",
         averages={
@@ -201,6 +223,9 @@ def method_table(
         dagger=DAGGER,
         ties=ties,
         tie_mark=TIE_MARK,
+        untested_mark=UNTESTED_MARK,
+        has_untested=any(tested.untested for tested in ties.values()),
+        packaged_mark=PACKAGED_MARK if has_both else "",
         level=f"{SIGNIFICANCE_LEVEL:.0%}",
         untested=[heading for heading in columns if heading not in ties],
         other_text=OTHER_TEXT_MARK,

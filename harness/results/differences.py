@@ -88,6 +88,20 @@ class Outcome(StrEnum):
     NOT_MEASURED = NOT_MEASURED
 
 
+@dataclass(frozen=True)
+class BestTests:
+    """The methods of a column of a table beside the best of them.
+
+    Attributes:
+        tied: Those that are not distinguishable from it.
+        untested: Those that have a score, and no similarities from which it can be
+            resampled.
+    """
+
+    tied: frozenset[str]
+    untested: frozenset[str]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Difference:
     """The first method's score minus the second's, and its test.

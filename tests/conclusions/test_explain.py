@@ -82,6 +82,25 @@ def test_explanations_are_golden(approved):
     assert "\n\n".join(texts) + "\n" == approved("golden/explanations.txt")
 
 
+@pytest.mark.parametrize("order", [1, -1])
+def test_of_two_rows_with_an_effect_the_nearest_counts(order):
+    """Whichever was measured first."""
+    near = [
+        ("minilm.first-last+whitening@target", "sts-b.senteval", 79.0),
+        ("minilm.cls+whitening@target", "sts-b.senteval", 74.0),
+    ]
+    far = [
+        ("minilm.first-last", "sts-b.senteval", 70.0),
+        ("minilm.cls", "sts-b.senteval", 69.0),
+    ]
+    explained = explanation(*[*near, *far][::order])
+    [effect] = [
+        each for each in explained.effects if each.changes == {"pooling": "cls"}
+    ]
+    assert effect.rows == 2
+    assert effect.effects == {"minilm": pytest.approx(-5.0)}
+
+
 @pytest.mark.parametrize("encoder", ["bert-base:64", "minilm"])
 def test_the_nearest_fit_corpus_of_the_kind_is_shown_among_many(encoder):
     many = [(f"{encoder}.first-last{post}", "sts-b.senteval", 68.0) for post in FLOWS]

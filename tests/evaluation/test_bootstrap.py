@@ -34,10 +34,12 @@ from harness.results.differences import (
     ITEMS,
     NO_INTERVAL,
     SEEDS_AND_ITEMS,
+    BestTests,
     Contrast,
     Difference,
     holm,
 )
+from harness.results.index import column_value
 from harness.results.records import Cell
 from harness.results.store import Store
 
@@ -317,7 +319,26 @@ def test_the_methods_of_a_column_are_tested_against_its_best(runs):
     others = [resampled(runs, method, TOY) for method in (MEAN, CLS)]
     ps = holm([interval_and_p(best, other)[2] for other in others])
     wanted = {name for name, p in zip((MEAN, CLS), ps, strict=True) if p > 0.05}
-    assert tied == {"TOY": wanted}
+    assert tied == {"TOY": BestTests(frozenset(wanted), untested=frozenset())}
+
+
+def test_one_method_without_similarities_leaves_the_others_tested(runs):
+    """One row without a score switched off the test of its column."""
+    columns = {"TOY": ((TOY.name, ALL),)}
+    methods = (MEAN, CLS, SEEDED)
+    whole = ties_with_best(methods, columns, resampler(runs))["TOY"]
+    best = max(methods, key=lambda name: column_value(
+        resampler(runs).results.records, name, columns["TOY"]).mean)  # fmt: skip
+    first, second = (name for name in methods if name != best)
+    not_measured = "fake.pooler"
+    same = ties_with_best((*methods, not_measured), columns, resampler(runs))
+    assert same == {"TOY": whole}
+    forget(runs, first, TOY)
+    column = ties_with_best(methods, columns, resampler(runs))["TOY"]
+    assert column.untested == {first}
+    assert column.tied <= {second}
+    forget(runs, best, TOY)  # each test is against the best
+    assert ties_with_best(methods, columns, resampler(runs)) == {}
 
 
 # What pages show

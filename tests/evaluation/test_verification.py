@@ -257,6 +257,11 @@ def test_a_choice_has_to_give_the_numbers_of_the_run_that_hold(model):
     explainer = Explainer(model, FEW, most_encodings=0)
     assert explainer.search(TASK, [number])[number].words == shorter.words
     assert explainer.search(TASK, [number], [holding])[number].words == ()
+    # Each of them, whichever comes first.
+    given = measured_number(model, shorter, name="pearson")
+    assert explainer.search(TASK, [number], [given])[number].words == shorter.words
+    for both in ([given, holding], [holding, given]):
+        assert explainer.search(TASK, [number], both)[number].words == ()
 
 
 def test_exchanged_digits_are_no_other_score_that_is_near(model):

@@ -5,6 +5,7 @@ from committed import FOLDER
 
 from harness.core.types import AGGREGATIONS
 from harness.report.method_table import NOISE, columns_of, method_table
+from harness.results.differences import BestTests
 
 TABLES = {table.id: table for table in FOLDER.tables}
 WHITENING = TABLES["bert-whitening.t1"]
@@ -63,3 +64,29 @@ def test_a_number_of_another_aggregation_is_not_put_into_a_column(aggregation):
     has_year = any(row[year] != "–" for row in rows)
     assert has_year == (aggregation == "wmean")
     assert any(row["SICK-R"] != "–" for row in rows)  # a single set
+
+
+def test_what_was_not_tested_and_what_is_packaged_have_marks(monkeypatch):
+    methods = ("minilm.mean", METHOD, "bert-mini.mean")
+    columns = columns_of(FOLDER, [FOLDER.registry.tasks["sts-b"]])
+    [heading] = columns
+    tested = BestTests(
+        tied=frozenset(["minilm.mean"]), untested=frozenset(["bert-mini.mean"])
+    )
+
+    def shown():
+        made = method_table(methods, columns, FOLDER, ties={heading: tested})
+        marks = [tuple(cell.mark.strip() for cell in row.cells) for row in made.rows]
+        return marks, " ".join(made.notes)
+
+    marks, notes = shown()
+    assert marks == [("", "≈"), ("", ""), ("", "?")]
+    assert "?: not tested" in notes
+    assert "¶" not in notes  # all are of one source
+    type_of_folder = type(FOLDER)
+    monkeypatch.setattr(
+        type_of_folder, "is_packaged", lambda _, name, __: name == METHOD
+    )
+    marks, notes = shown()
+    assert [mark for mark, _ in marks] == ["", "¶", ""]
+    assert "¶: measured by others" in notes
