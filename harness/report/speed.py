@@ -109,7 +109,7 @@ def speed_page(folder: Conclusions) -> str:
 def _speed_row(row: BenchmarkRow, result: BenchmarkResult | None) -> list[object]:
     """A benchmark as a row of the table."""
     if result is None:
-        return [row.what, row.against, row.device, row.wanted, NOT_MEASURED, "", "", ""]
+        return [row.what, row.against, row.device, row.wanted, NOT_MEASURED, *[""] * 4]
     lowest, highest = min(result.ratios), max(result.ratios)
     middle = median(result.ratios)
     environment = result.environment
@@ -127,6 +127,8 @@ def _speed_row(row: BenchmarkRow, result: BenchmarkResult | None) -> list[object
         f"{lowest:.2f}–{highest:.2f}",
         len(result.ratios),
         f"{environment['harness']}, {environment['commit'][:8]}",
+        f"torch {environment['packages']['torch']}, "
+        f"transformers {environment['packages']['transformers']}",
     ]
 
 

@@ -14,6 +14,7 @@ RESULT = {
         "processor": "A processor",
         "harness": "0.5.0",
         "commit": "0123456789",
+        "packages": {"torch": "2.0", "transformers": "5.0"},
     },
 }
 
