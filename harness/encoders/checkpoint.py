@@ -293,6 +293,8 @@ POSITION_TABLES = frozenset(
         "yoso",
     }
 )
+# The endings of model types with relative positions, without any number of them.
+RELATIVE = ("t5", "switch_transformers", "udop")
 # The model types whose positions start after the padding id: two of RoBERTa's 514
 # positions are never used.
 OFFSET_POSITIONS = frozenset(
@@ -377,9 +379,12 @@ def _stated_length(file: Path, settings: Mapping[str, Any], *names: str) -> int 
 
 
 def _positions(config: Mapping[str, Any]) -> int | None:
-    """The number of positions that config.json states; None where it states none."""
+    """The number of positions that config.json states; None where it states none.
+
+    The `n_positions` of T5 and its like is passed over, as by transformers.
+    """
     positions = config.get("max_position_embeddings")
-    if positions is None and config.get("model_type") in POSITION_TABLES:
+    if positions is None and not str(config.get("model_type")).endswith(RELATIVE):
         positions = config.get("n_positions")
     return positions if isinstance(positions, int) and positions >= 1 else None
 

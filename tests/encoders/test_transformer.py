@@ -258,6 +258,19 @@ def test_a_pickle_that_runs_code_is_refused_before_it_does(hidden, bert, tmp_pat
 
 # The maximum length
 
+LISTED = '[{"path": "", "type": "sentence_transformers.models.Transformer"}]'
+
+
+def with_length(length):
+    """A folder in which sentence-transformers states a length."""
+
+    def change(folder):
+        (folder / "modules.json").write_text(LISTED)
+        settings = json.dumps({"max_seq_length": length})
+        (folder / "sentence_bert_config.json").write_text(settings)
+
+    return change
+
 
 @pytest.mark.parametrize(
     ("kind", "sentence_bert", "tokenizer", "wanted"),
@@ -272,9 +285,7 @@ def test_a_pickle_that_runs_code_is_refused_before_it_does(hidden, bert, tmp_pat
 )
 def test_the_checkpoints_own_length(kind, sentence_bert, tokenizer, wanted, copied):
     folder = copied(kind)
-    (folder / "sentence_bert_config.json").write_text(
-        json.dumps({"max_seq_length": sentence_bert})
-    )
+    with_length(sentence_bert)(folder)
     edit_json(folder / "tokenizer_config.json", model_max_length=tokenizer)
     assert TINY.identify(folder).max_length == wanted
 
@@ -339,10 +350,7 @@ BROKEN = [
     (remove("tokenizer*"), "the tokenizer makes each of man, .* it has no vocabulary"),
     (other_tokenizer, "261 tokens, the checkpoint vectors for 93"),
     (with_token_types, r"gives the tokens of a text the type 0, found the types \[1\]"),
-    (
-        with_file("sentence_bert_config.json", b'{"max_seq_length": "9"}'),
-        "wanted a number of tokens, found max_seq_length = '9'",
-    ),
+    (with_length("9"), "wanted a number of tokens, found max_seq_length = '9'"),
 ]
 
 
