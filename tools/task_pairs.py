@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from harness.conclusions import widths
@@ -28,11 +28,12 @@ TASKS = (
     *("sts-b", "sts-b.dev", "sts-b.train", "sts-b.v2", "sts-b.v2.dev"),
     *("sick-r", "sick-r.dev", "sick-r.train", "sick-r.all"),
 )
+TRAINING_SPLITS = ("sts-b.train", "sick-r.train")
 HEAD = """\
 # The pairs of each task, by `python tools/task_pairs.py`: how many its subsets have, and for
 # itself and every other task that has some of them, the sum over distinct pairs of the product
-# of how often each has them. Pairs are equal in either order, whatever their case, blanks and
-# punctuation.
+# of how often each has them. `in_training` is how many of its pairs a training split has. Pairs are
+# equal in either order, whatever their case, blanks and punctuation.
 """
 
 
@@ -49,20 +50,32 @@ def counted(data_dir: Path) -> Iterator[TaskPairs]:
             )
             if products:
                 shared[other] = products
+        in_training = {
+            split: sum(items[name][item] for item in items[split].keys() & items[name])
+            for split in TRAINING_SPLITS
+            if split in shared and split != name
+        }
         subsets = Counter(pairs[name].group).values()
-        yield TaskPairs(name=name, subsets=tuple(subsets), shared=shared)
+        yield TaskPairs(name, tuple(subsets), shared, in_training)
 
 
 def toml(rows: Iterator[TaskPairs]) -> str:
     """The rows as the text of the file."""
     parts = [HEAD]
     for row in rows:
-        shared = ", ".join(f'"{name}" = {sum_}' for name, sum_ in row.shared.items())
         parts.append(
             f'\n[[task]]\nname = "{row.name}"\nsubsets = {[*row.subsets]}\n'
-            f"shared = {{ {shared} }}\n"
+            f"shared = {_inline(row.shared)}\n"
         )
+        if row.in_training:
+            parts.append(f"in_training = {_inline(row.in_training)}\n")
     return "".join(parts)
+
+
+def _inline(counts: Mapping[str, int]) -> str:
+    """Counts by name as an inline table."""
+    entries = ", ".join(f'"{name}" = {count}' for name, count in counts.items())
+    return f"{{ {entries} }}"
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -51,6 +51,7 @@ from harness.conclusions.pasted import read_pasted, values_of_row
 from harness.conclusions.searches import Search, read_searches
 from harness.conclusions.standings import Standings, standings_of
 from harness.conclusions.threads import Thread, read_threads
+from harness.conclusions.training_data import TrainingData, read_training_data
 from harness.conclusions.traps import Trap
 from harness.core.arrays import Float
 from harness.core.toml import read_rows
@@ -119,6 +120,11 @@ class Conclusions(ResultsFolder):
         """What papers have confused."""
         path = self.questions / "traps.toml"
         return read_rows(Trap, path, "trap") if path.exists() else ()
+
+    @cached_property
+    def training_data(self) -> TrainingData:
+        """The tasks that models of published tables were trained on."""
+        return read_training_data(self.questions / "training_data.toml")
 
     # Published numbers among each other
 

@@ -42,11 +42,14 @@ class TaskPairs:
         shared: For this task and every other that has some of its pairs: the sum over
             distinct pairs of how often the one has a pair times how often the other has
             it. For the task itself this is the number of pairs if none is repeated.
+        in_training: The number of its pairs that are also in a training split, for each
+            split that has some.
     """
 
     name: str
     subsets: tuple[int, ...]
     shared: Mapping[str, int] = field(repr=False)
+    in_training: Mapping[str, int] = field(default_factory=dict, repr=False)
 
     @property
     def pairs(self) -> int:

@@ -17,6 +17,7 @@ from harness.registry import Registry
 from harness.report.bibtex import HARNESS_KEY, bibtex, keys_of
 from harness.report.sentences import (
     aggregation_in_words,
+    contact_in_words,
     lead_in_words,
     metric_in_words,
     protocol_in_words,
@@ -140,6 +141,9 @@ def cite_number(name: str, folder: Conclusions) -> Citation:
     for standing in folder.standings.get(number.id, ()):
         words = standing_in_words(standing)
         sentences.append(f"{words[0].upper()}{words[1:]}.")
+    contact = folder.training_data.contact(number)
+    if contact is not None:
+        sentences.append(f"{contact_in_words(contact)}.")
     if number.id in folder.leads:
         sentences.append(f"{lead_in_words(folder.leads[number.id])}.")
     keys = [

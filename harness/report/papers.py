@@ -33,6 +33,7 @@ from harness.results.reproduction import Reproduction, compose_method
 from harness.results.verdict import CellState
 
 CONTRADICTED_MARK = "‡"
+TRAINED_MARK = "⊂"  # of a model that was trained on the task
 RAISED_DIGITS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 VERDICT_MARKS: Mapping[CellState, str] = {
     CellState.EXACT: "=",
@@ -76,6 +77,8 @@ def legend() -> list[str]:
         f"{CONTRADICTED_MARK} another published table has other digits of the same model and "
         "protocol, beyond rounding; `harness explain TABLE/ROW/COLUMN` names it.",
         lead_legend(),
+        f"{TRAINED_MARK} by mteb's list, the model was trained on the task, or on STS-B's training "
+        "split, which has some of its pairs; `harness cite TABLE/ROW/COLUMN` says how many.",
     ]
 
 
@@ -197,6 +200,9 @@ def _published_row(
         mark = CONTRADICTED_MARK if StandingKind.CONTRADICTED in kinds else ""
         if number.id in folder.leads:
             mark += LEAD_MARKS[folder.leads[number.id].kind]
+        contact = folder.training_data.contact(number)
+        if contact is not None and contact.is_trained_on_task:
+            mark += TRAINED_MARK
         of_number = number.notes[:1] if number.is_misprint else ()
         for note in (*of_number, row.notes.get(number.column.id, "")):
             mark += _mark(note, footnotes)

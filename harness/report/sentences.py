@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from harness.conclusions.noise import Lead, Spread
 from harness.conclusions.standings import Standing, StandingKind
+from harness.conclusions.training_data import Contact
 from harness.core.hardware import base_name
 from harness.core.metrics import metrics
 from harness.core.types import Method
@@ -257,3 +258,24 @@ def _spread_in_words(spread: Spread) -> str:
         return ""
     of = "its own" if source is spread.number else f"of its relative {source.row_id}"
     return f"deviation {spread.deviation:.2f} over {source.row.n} runs, {of}"
+
+
+# Training data
+
+
+def contact_in_words(contact: Contact) -> str:
+    """What a model saw of the tasks of its number, as mteb states it."""
+    if not contact.is_stated:
+        return f"mteb does not state what {contact.model} was trained on"
+    facts = []
+    if contact.tasks:
+        facts.append(f"it lists {', '.join(contact.tasks)} among its training data")
+    if contact.seen:
+        shares = ", ".join(
+            f"{seen.seen:,} of {seen.pairs:,} pairs of {seen.task}"
+            for seen in contact.seen
+        )
+        facts.append(f"STS-B's training split, which it lists, has {shares}")
+    if not facts:
+        facts.append("it lists no task of this number among its training data")
+    return f"By mteb's entry of {contact.model}, {'; '.join(facts)}"

@@ -9,6 +9,7 @@ import mteb
 import numpy as np
 import pytest
 import yaml
+from committed import TABLES
 from datasets import Dataset, DatasetDict
 from fakes import FakeConfig, method, numbered
 from huggingface_hub import ModelCard, ModelCardData
@@ -17,11 +18,13 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from mteb.mocks.mock_tasks import MockSTSTask
 from mteb.results.task_result import TaskError, TaskResult
+from mteb_training_data import FILE, stated
 from refusals import refused
 from sentence_transformers import SentenceTransformer
 
 import harness
 from harness.conclusions.cards import Verification, data_sets, numbers_of_model
+from harness.conclusions.training_data import read_training_data
 from harness.core.errors import UsageError
 from harness.core.files import write_json
 from harness.core.metrics import cosine, tie_rounded
@@ -84,6 +87,14 @@ def test_sts_b_has_the_pairs_that_mteb_counted(name, theirs, split, data_dir):
         assert len(set(column)) == distinct
     mean = stated["label_statistics"]["avg_score"]
     assert pairs.gold.mean() == pytest.approx(mean, rel=1e-12)
+
+
+def test_the_committed_training_data_are_those_that_mteb_states():
+    committed_data = read_training_data(FILE)
+    if committed_data.mteb != mteb.__version__:
+        pytest.skip(f"the file is of mteb {committed_data.mteb}")
+    numbers = [number for table in TABLES for number in table.numbers]
+    assert stated(numbers) == committed_data
 
 
 def test_data_sets_of_cards_are_those_that_mteb_names():
