@@ -401,6 +401,15 @@ def test_a_cell_that_failed_is_not_judged_by_an_older_record(committed, tmp_path
     assert report_of(tmp_path / "runs").exit_status == 0
 
 
+def test_vectors_of_an_encoder_that_the_gate_no_longer_names_are_no_finding(runs):
+    """An earlier run left them beside records that agree."""
+    golden(key="another")(runs)
+    assert [check.name for check in report_of(runs).encoders] == ["fake"]
+    other = 'quick = [{ method = "other.mean", task = "toy" }]'
+    runs.with_name("results").joinpath("gate.toml").write_text(other)
+    assert report_of(runs).encoders == ()
+
+
 # One record against the committed ones
 
 DIGESTS = {"data": "d", "weights": "w", "code": "c", "encoding": "e"}
@@ -412,6 +421,14 @@ def record(score, seed=0, **change):
         "m", "t", scores, seed, digests=DIGESTS, environment={"system": "Linux"}
     )
     return replace(made, **change)
+
+
+def test_the_line_of_a_moved_cell_shows_the_score_that_moved_by_its_points():
+    moved = record(50.0)
+    moved.scores["alignment"] = 30.0
+    told = check_of(moved, [record(50.0)]).why
+    assert told.startswith("20.0000 points")
+    assert told.endswith("; alignment 50.0000 -> 30.0000")
 
 
 def seeds(*scores):
