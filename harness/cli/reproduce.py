@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -26,6 +27,7 @@ from harness.cli.summary import (
     score_table,
 )
 from harness.conclusions.folder import Conclusions
+from harness.core.environment import commit
 from harness.core.errors import AssetMissing, HarnessError
 from harness.core.terminal import counted, progress_on
 from harness.evaluation.compare import Resampler, compare_shown
@@ -34,6 +36,7 @@ from harness.evaluation.processes import Jobs
 from harness.evaluation.promote import promote
 from harness.registry import load_registry
 from harness.report.build import write_files
+from harness.report.reproductions import SignedRun, require_name, sign
 from harness.results.differences import write_differences
 from harness.results.gate import Check, State, check_record, read_rules
 from harness.results.index import Results
@@ -49,12 +52,25 @@ def reproduce_command(
     strict: Annotated[
         bool, typer.Option("--strict", help="A missing asset is an error (status 3).")
     ] = False,
+    signed_by: Annotated[
+        str | None,
+        typer.Option(
+            "--sign",
+            metavar="NAME",
+            help="Add a line with your name, the date and the verdicts to "
+            "BASELINE/reproductions.md.",
+        ),
+    ] = None,
 ) -> None:
     """Measure everything possible, compare with the baseline, write tables."""
     opt.require_folder("--baseline", baseline)
     if update:
         require_own("--baseline", baseline)
         options.require_whole("--update")
+    if signed_by is not None:
+        require_own("--sign", baseline)
+        options.require_whole("--sign")
+        require_name(signed_by)
     is_first_run = options.profile == "first"
     if is_first_run:
         options = fetch_small_data(options, load_registry())
@@ -99,6 +115,16 @@ def reproduce_command(
             f"promoted: {counted(count, 'change')} to {baseline}, "
             f"{counted(len(pages), 'generated file')} rewritten"
         )
+    if signed_by is not None:
+        signed_run = SignedRun(
+            name=signed_by,
+            date=datetime.now(UTC).date().isoformat(),
+            commit=commit()["commit"],
+            is_changed=bool(commit()["dirty"]),
+            numbers=[number for number in numbers if number.scores],
+            checks=checks,
+        )
+        lines.append(f"signed: {sign(baseline, signed_run)}")
     if is_first_run and numbers:
         lines += next_step(finished_run, options.places(), chosen.registry)
     for line in lines:

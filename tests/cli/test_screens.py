@@ -1,14 +1,17 @@
 """What commands say, as a person reads it: each journey's screens are an approved file."""
 
 import math
+import re
 import shutil
 
 import pytest
 from fakes import BROKEN, NOT_HERE, snapshot
+from processes import ROOT
 
 from harness import resolve
 from harness.cli import options
 from harness.core import terminal
+from harness.report.reproductions import HEAD, LOG
 from harness.results.records import encode_run, read_record
 from harness.results.store import Store
 
@@ -76,6 +79,29 @@ def test_a_reproduction(screens, approved, tmp_path, monkeypatch):
         "reproduce -m fake.cls -t toy", "reproduce -m fake.cls -t toy --strict"
     )
     assert text == approved("screens/reproduction.txt")
+
+
+def test_a_signed_reproduction_is_a_line_of_the_log(toys, tmp_path):
+    log = tmp_path / "results" / "reproductions.md"
+    command = "reproduce -q -m fake.mean -t toy"
+    unpublished = toys(f"{command} --sign Nobody")
+    assert "measured none" in unpublished.complaint
+    assert not log.exists()
+    toys(f"{command} --update")
+    for name in ("Nobody", "No | body"):
+        assert toys(f"{command} --sign '{name}'").status == 0
+    *head, first, second = log.read_text().splitlines()
+    assert head == HEAD.splitlines()
+    name, date, commit, numbers, records = first.strip("| ").split(" | ")
+    assert (name, numbers, records) == ("Nobody", "none", "1 cell, 0 moved")
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d", date)
+    assert commit.startswith("`")
+    assert second.startswith(r"| No \| body | ")
+    assert "on one line" in toys(f"{command} --sign ' '").complaint
+
+
+def test_the_committed_log_begins_with_its_head():
+    assert (ROOT / "results" / LOG).read_text().startswith(HEAD)
 
 
 def test_a_gate(screens, approved, tmp_path):
