@@ -1,4 +1,4 @@
-"""`harness export`: a method as a sentence-transformers folder, with its measured scores."""
+"""`harness export`: a method as a sentence-transformers folder, or its scores alone."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ import typer
 
 from harness.cli import options as opt
 from harness.core.errors import UsageError
-from harness.core.files import make_folder
-from harness.core.terminal import progress_on
+from harness.core.files import file_name, make_folder, write_json
+from harness.core.terminal import counted, progress_on
+from harness.data.places import Places
 from harness.data.tasks.loader import TARGETS, TaskLoader
 from harness.evaluation.evaluate import SMALL_TASK
 from harness.evaluation.run import fit_cell
@@ -20,6 +21,7 @@ from harness.evaluation.select import PlannedCell
 from harness.registry import look_up
 from harness.report.bibtex import HARNESS_KEY, bibtex
 from harness.resolve import Resolver
+from harness.results.score_rows import folder_rows
 
 
 def export_command(
@@ -48,11 +50,23 @@ def export_command(
             "--eval-results", help="Write the scores into .eval_results, too."
         ),
     ] = False,
+    with_every_eval_ever: Annotated[
+        bool,
+        typer.Option(
+            "--every-eval-ever",
+            help="Write the scores in the schema of Every Eval Ever instead: a file a seed.",
+        ),
+    ] = False,
 ) -> None:
     """Export a method as a sentence-transformers folder.
 
-    Its model card states the measured scores, each with its protocol.
+    Its model card states the measured scores, each with its protocol. With
+    --every-eval-ever the folder has the scores alone, each with its protocol, its published
+    number and its verdict; no model is opened.
     """
+    if with_every_eval_ever:
+        _write_every_eval_ever(method, folder, task, encoder, results)
+        return
     from harness.interop.exported import (
         eval_results,
         records_of,
@@ -91,4 +105,39 @@ def export_command(
         write_eval_results(folder, eval_results(records, tasks), today)
     opt.say(
         f"{folder}: {exported_method.id}, seed {seed}, with {len(records)} measured scores"
+    )
+
+
+def _write_every_eval_ever(
+    method: str,
+    folder: Path,
+    task: str | None,
+    encoder: list[str] | None,
+    results: Path | None,
+) -> None:
+    """Write the measured scores of a method in the schema of Every Eval Ever."""
+    from harness.interop.every_eval_ever import every_eval_ever
+
+    resolver = Resolver.from_options(Places(Path()), encoder)
+    registry = resolver.registry
+    measured = opt.measured_folder(results, registry)
+    rows = [
+        row
+        for row in folder_rows(measured, every_score=False)
+        if row.method == method and task in (None, row.task)
+    ]
+    now = int(datetime.now(UTC).timestamp())
+    files = every_eval_ever(rows, registry, now)
+    if not files:
+        raise UsageError(
+            f"{method}: wanted a measured score, found none in {measured.path}; harness table "
+            "lists what is there"
+        )
+    make_folder(folder.absolute(), "FOLDER", to_write=True)
+    for (_, seed), content in files.items():
+        path = folder / f"{file_name(method)}.seed-{seed}.json"
+        write_json(path, content)
+    scores = sum(len(content["evaluation_results"]) for content in files.values())
+    opt.say(
+        f"{folder}: {method}, {counted(scores, 'score')} in {counted(len(files), 'file')}"
     )
