@@ -6,8 +6,8 @@ in which it was found.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -33,7 +33,11 @@ class Cause:
             reader's number minus the published one.
         columns: Patterns of the ids of the columns that it may move.
         above: The reader's numbers that it explains are above this one, in points.
-        certainty: How certain the cause is where rows, columns and gap agree.
+        certainty: How certain the cause is where rows, columns and gap agree; `certain` is
+            one that shows by itself, whatever the other columns are.
+        gaps: Other bounds than `gap`, for single columns by their ids.
+        needs: Columns that have to be among the reader's, and to be explained.
+        signs: `mixed` for a cause that moves some columns up and others down.
     """
 
     id: str
@@ -46,6 +50,9 @@ class Cause:
     columns: tuple[str, ...] = ("*",)
     above: float = -100.0
     certainty: str = "possible"
+    gaps: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    needs: tuple[str, ...] = ()
+    signs: str = ""
 
     def __post_init__(self) -> None:
         if self.certainty not in CERTAINTIES:
@@ -69,9 +76,19 @@ class Cause:
 
     def explains(self, number: ReportedNumber) -> bool:
         """Whether it may make a reader's number of the one that is published."""
-        lowest, highest = self.gap
-        is_within = lowest <= number.gap <= highest and number.points > self.above
+        is_within = self.misses(number) == 0 and number.points > self.above
         return is_within and self.may_move(number)
+
+    def misses(self, number: ReportedNumber) -> float:
+        """The points by which a reader's number is out of the bounds of the cause."""
+        lowest, highest = self.gaps.get(number.published.column.id, self.gap)
+        return max(lowest - number.gap, number.gap - highest, 0.0)
+
+    def has_signs(self, numbers: Sequence[ReportedNumber]) -> bool:
+        """Whether numbers are above and below the published ones, where the cause does both."""
+        if self.signs != "mixed" or len(numbers) == 1:
+            return True
+        return min(each.gap for each in numbers) < 0 < max(each.gap for each in numbers)
 
 
 def _matches(name: str, patterns: Sequence[str]) -> bool:
@@ -86,11 +103,13 @@ class ProgramLine:
         choice: The name of the choice, as in `Protocol`: `aggregation`.
         value: The choice's value: `wmean`.
         line: The program's name and its line.
+        rows: Patterns of the published rows whose readers use this program.
     """
 
     choice: str
     value: str
     line: str
+    rows: tuple[str, ...] = ("*",)
 
 
 @dataclass(frozen=True)
@@ -106,10 +125,11 @@ class Causes:
         if repeated:
             raise ValueError(f"causes: the id {min(repeated)!r} is there twice")
 
-    def line(self, choice: str, value: str) -> str:
-        """The line that makes a choice; empty where none is known."""
+    def line(self, choice: str, value: str, row_id: str) -> str:
+        """The line that makes a choice for readers of a row; empty where none is known."""
         for line in self.lines:
-            if (line.choice, line.value) == (choice, value):
+            is_choice = (line.choice, line.value) == (choice, value)
+            if is_choice and _matches(row_id, line.rows):
                 return line.line
         return ""
 

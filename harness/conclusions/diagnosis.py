@@ -1,15 +1,9 @@
 """Why a reader's numbers differ from those of a published row.
 
-All of the reader's numbers are weighed together: an explanation holds if it fits most of
-them, and names those that it does not fit. The kinds of evidence, the strongest first:
-
-1. The numbers are printed elsewhere, for the same encoder under another protocol, or for
-   another model.
-2. They are near a row of the same encoder that differs in choices made by accident.
-3. The encoder is trained, and another seed gives such numbers.
-4. A cause outside of protocols is known from public threads (`harness.conclusions.causes`).
-5. Another choice of the protocol was measured here to move the scores by about the
-   differences, on other encoders.
+First the reader's own numbers are checked: an average that is not the mean of its columns,
+two columns that are exchanged, a value that cannot be. Such a fault is certain, and its
+columns are not explained in any other way. `harness.conclusions.readings` explains the
+rest, where each reading is weighed over all columns, and the surest comes first.
 
 A post-processor that the row does not have is never suggested, since nobody applies one
 by accident.
@@ -17,128 +11,42 @@ by accident.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import product
-from statistics import fmean
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
-from harness.conclusions.causes import CERTAINTIES, Cause, Causes
+from harness.conclusions.causes import CERTAINTIES, Causes
 from harness.conclusions.effects import NEGLIGIBLE, Effect
 from harness.conclusions.numbers import (
-    ACCIDENTAL_CHOICES,
     COLUMNS_OF_A_MODEL,
-    ComparedRow,
     PublishedRow,
     ReportedNumber,
-    accident_rank,
     compared_rows,
 )
-from harness.results.published import PublishedNumber
+from harness.conclusions.readings import (
+    MISSED_SHARE,
+    SEED_DEVIATIONS,
+    Evidence,
+    SeedSpread,
+    Suggestion,
+    another_aggregation,
+    another_seed,
+    known_causes,
+    names,
+    near_rows,
+    other_models,
+    printed_elsewhere,
+    spreads,
+)
+from harness.conclusions.wrong_figures import (
+    DISTINCT_COLUMNS,
+    average_fault,
+    mended_column,
+    wrong_figures,
+)
 
 SUGGESTIONS_SHOWN = 3  # of a diagnosis, before the further ones
-
-# Shares of the difference between the reader's numbers and the published ones. A row or a
-# choice is suggested if it leaves at most the first unexplained, and is likely up to the
-# second.
-UNEXPLAINED_SHARE = 0.5
-MISSED_SHARE = 0.25
-# Points that each choice after the first counts for when rows are ranked, so that of two
-# rows that are as near the one with fewer changes comes first.
-FURTHER_CHOICE = 0.25
-MOST_CHANGES = 3  # choices that a person makes differently at once
-
-# Standard deviations from the mean over seeds: up to the first, another seed explains a
-# score; above the second, it does not.
-SEED_DEVIATIONS = 2.0
-FAR_DEVIATIONS = 5.0
-
-
-@dataclass(frozen=True, kw_only=True)
-class SeedSpread:
-    """A reader's number among the scores that trainings gave under different seeds.
-
-    Attributes:
-        number: The reader's number.
-        seeds: How many trainings of the recipe there were.
-        mean: The published number that is their mean.
-        sd: Their standard deviation, in points.
-        low: The lowest score; None where it is not published.
-        high: The highest score.
-    """
-
-    number: ReportedNumber
-    seeds: int
-    mean: PublishedNumber
-    sd: float
-    low: float | None
-    high: float | None
-
-    def deviations(self, points: float) -> float:
-        """How many standard deviations a score is above the mean."""
-        return (points - self.mean.score) / self.sd
-
-    @property
-    def holds(self) -> bool:
-        """Whether the reader's number is between the lowest and the highest of the seeds."""
-        points = self.number.points
-        if self.low is None or self.high is None:
-            return abs(self.deviations(points)) <= SEED_DEVIATIONS
-        return self.low <= points <= self.high
-
-    @property
-    def is_far(self) -> bool:
-        """Whether the number is so far away that another seed does not explain it.
-
-        If the published number is further away than the reader's, the spread belongs to
-        another training and says nothing.
-        """
-        reported = abs(self.deviations(self.number.points))
-        published = abs(self.deviations(self.number.published.score))
-        return reported > max(FAR_DEVIATIONS, published)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Suggestion:
-    """One explanation of the differences.
-
-    Attributes:
-        about: What differs: names of choices of a protocol, `seed`, `model`, or the id of
-            a curated cause.
-        certainty: `certain`, `likely` or `possible`.
-        misfits: The columns that it does not fit.
-        row: The published row that prints the reader's numbers, or is near to them.
-        changes: The other choices by name.
-        spread: The spread over seeds that includes the numbers.
-        cause: The curated cause.
-        effects: The effect of the change on other encoders, in points by their names,
-            the one that is nearest to the difference first.
-    """
-
-    about: tuple[str, ...]
-    certainty: str
-    misfits: tuple[str, ...] = ()
-    row: ComparedRow | None = None
-    changes: Mapping[str, str] = field(default_factory=dict)
-    spread: SeedSpread | None = None
-    cause: Cause | None = None
-    effects: Mapping[str, float] = field(default_factory=dict)
-
-    @property
-    def printed_number(self) -> PublishedNumber | None:
-        """The first number of its row; None without a row."""
-        return None if self.row is None else self.row.pairs[0].other
-
-    @property
-    def is_printed(self) -> bool:
-        """Whether its row prints most of the reader's numbers."""
-        return self.row is not None and self.row.prints_most
-
-    @property
-    def unexplained(self) -> float | None:
-        """The points of the differences that its row leaves; None without a row."""
-        if self.row is None:
-            return None
-        return 0.0 if self.is_printed else self.row.unexplained
+SEED = ("one-training",)  # the cause where no spread over seeds is published
+EXCHANGE_TOLERANCE = 0.2  # points by which exchanged columns differ from each other's
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,48 +56,57 @@ class Diagnosis:
     Attributes:
         numbers: The reader's numbers.
         notes: The notes of the table on the row and the columns.
-        explanations: All explanations, the surest first.
-        is_rounding: Whether the numbers are the published ones up to rounding.
-        distant_spread: A spread over seeds from which the numbers are so far away that
-            another seed does not explain them.
+        faults: What is wrong with the reader's own numbers, or with a published one.
+        rest: The numbers without those of the faults.
+        explanations: All readings of the rest, the surest first.
+        is_rounding: Whether the rest is the published numbers up to rounding.
+        distant: The spread over seeds from whose mean a number is furthest, where it is
+            beyond all of them.
         unknown_columns: The columns that the reader named and the row does not have.
     """
 
     numbers: tuple[ReportedNumber, ...]
     notes: tuple[str, ...]
+    faults: tuple[Suggestion, ...] = ()
+    rest: tuple[ReportedNumber, ...] = ()
     explanations: tuple[Suggestion, ...] = ()
     is_rounding: bool = False
-    distant_spread: SeedSpread | None = None
+    distant: SeedSpread | None = None
     unknown_columns: tuple[str, ...] = ()
 
     @property
     def suggestions(self) -> tuple[Suggestion, ...]:
-        """The first three explanations."""
-        return self.explanations[:SUGGESTIONS_SHOWN]
+        """The faults, and the first three readings of the rest."""
+        return (*self.faults, *self.explanations[:SUGGESTIONS_SHOWN])
 
     @property
     def is_unknown(self) -> bool:
         """Whether nothing that is known here explains the difference."""
-        return not self.explanations and not self.is_rounding
+        return not self.suggestions and not self.is_rounding
 
     @property
     def is_sure(self) -> bool:
-        """Whether one of the explanations is certain or likely, or none is needed."""
+        """Whether one of the readings is certain or likely, or none is needed."""
         is_sure = any(each.certainty != "possible" for each in self.explanations)
-        return self.is_rounding or is_sure
+        return self.is_rounding or is_sure or not self.rest
 
     @property
     def nothing_is_wrong(self) -> bool:
-        """Whether the first explanation is chance: rounding, or another seed."""
+        """Whether all that there is to explain is rounding, or a seed that is usual."""
+        if self.faults:
+            return False
         if self.is_rounding:
             return True
-        return bool(self.explanations) and self.explanations[0].spread is not None
+        first = next(iter(self.explanations), None)
+        is_seed = first is not None and first.spread is not None
+        return is_seed and first is not None and first.certainty == "likely"
 
 
 def diagnose(
     numbers: Sequence[ReportedNumber],
     rows: Iterable[PublishedRow],
     causes: Causes,
+    measured: Sequence[Suggestion] = (),
     unknown_columns: tuple[str, ...] = (),
 ) -> Diagnosis:
     """Explain how a reader's numbers differ from the numbers of one published row.
@@ -198,8 +115,153 @@ def diagnose(
         numbers: The reader's numbers, all of one row, one a column.
         rows: All published scores by row.
         causes: The curated causes.
+        measured: The measured methods of the row's encoder that give the numbers.
         unknown_columns: Columns that the reader named and the row does not have.
     """
+    faults = [*_faults(numbers), *_printed_faults(numbers, measured)]
+    told = {column for fault in faults for column in fault.columns}
+    rest = [each for each in numbers if each.published.column.id not in told]
+    # An average is told by its columns, where all of them are there.
+    singles = [number for number in rest if not number.published.is_average]
+    if any(_columns_of(number, numbers) for number in rest) and singles:
+        rest = singles
+    impossible = (
+        [
+            each
+            for each in known_causes(rest, causes)
+            if each.cause is not None and each.cause.certainty == "certain"
+        ]
+        if rest
+        else []
+    )
+    for each in impossible:
+        faults.append(replace(each, misfits=()))
+        rest = [n for n in rest if n.published.column.id not in each.columns]
+    readings, distant = (
+        _readings(rest, [*rows], causes, measured) if rest else ([], None)
+    )
+    is_rounding = bool(rest) and all(map(_is_rounding, rest))
+    if is_rounding:
+        readings = []
+    is_found = any(each.certainty == "certain" for each in readings)
+    notes: dict[str, None] = {}  # in their order, each once
+    for reported in numbers:
+        notes |= dict.fromkeys(reported.published.notes)
+    return Diagnosis(
+        numbers=tuple(numbers),
+        notes=tuple(notes),
+        faults=tuple(faults),
+        rest=tuple(rest),
+        explanations=tuple(readings),
+        is_rounding=is_rounding,
+        distant=None if is_found or is_rounding else distant,
+        unknown_columns=unknown_columns,
+    )
+
+
+def _is_rounding(number: ReportedNumber) -> bool:
+    """Whether a number is the published one but for rounding, or another processor."""
+    half_unit = max(number.given.half_unit, number.published.half_unit)
+    if not number.given.decimals:
+        half_unit = 0.0
+    return abs(number.gap) <= max(NEGLIGIBLE, half_unit)
+
+
+# What is wrong with the reader's own numbers
+
+
+def _columns_of(
+    average: ReportedNumber, numbers: Sequence[ReportedNumber]
+) -> list[ReportedNumber]:
+    """The reader's numbers that an average averages, if all of them are there."""
+    if not average.published.is_average:
+        return []
+    columns = {
+        number.published.data_sets: number
+        for number in numbers
+        if not number.published.is_average
+    }
+    keys = [(data_set,) for data_set in average.published.data_sets]
+    return [columns[key] for key in keys] if all(key in columns for key in keys) else []
+
+
+def _faults(numbers: Sequence[ReportedNumber]) -> list[Suggestion]:
+    """An average that is not the mean of its columns, and columns that are exchanged."""
+    figures = {number.published.column.id: number for number in numbers}
+    printed = {name: number.published for name, number in figures.items()}
+    faults = []
+    for name, number in figures.items():
+        columns = _columns_of(number, numbers)
+        fault = None
+        own = {each.published.column.id: each for each in columns}
+        if columns:
+            fault = average_fault((name, number), own)
+        if fault is None:
+            continue
+        told = (
+            f"the {name} {fault.average:.2f} is not the mean of your columns, "
+            f"{fault.mean:.2f}"
+        )
+        mended = mended_column(fault, own, printed)
+        if mended is not None:
+            told += f"; with {mended[0]} {mended[1]:.2f} it would be"
+        faults.append(_fault("average", told, (name,)))
+    candidates = {
+        name: number
+        for name, number in figures.items()
+        if abs(number.gap) > DISTINCT_COLUMNS
+    }
+    done: set[str] = set()
+    for wrong in wrong_figures(candidates, printed, EXCHANGE_TOLERANCE):
+        if wrong.is_exchange and wrong.column not in done:
+            pair = (wrong.column, wrong.with_column)
+            done |= {*pair}
+            told = (
+                f"columns {pair[0]} and {pair[1]} are exchanged: yours are the paper's "
+                f"{printed[pair[1]].value} and {printed[pair[0]].value}"
+            )
+            faults.append(_fault("columns", told, pair))
+    return faults
+
+
+def _fault(about: str, told: str, columns: tuple[str, ...]) -> Suggestion:
+    evidence = Evidence(kind="arithmetic", fits=len(columns), columns=len(columns))
+    return Suggestion(about=(about,), evidence=evidence, columns=columns, fault=told)
+
+
+def _printed_faults(
+    numbers: Sequence[ReportedNumber], measured: Sequence[Suggestion]
+) -> list[Suggestion]:
+    """The reader's numbers that are right where the paper has a misprint."""
+    own_method = [each for each in measured if each.about == ("published",)]
+    faults = []
+    for number in numbers:
+        published = number.published
+        if not published.is_misprint or _is_rounding(number):
+            continue
+        what = published.row.misprints[published.column.id]
+        told = (
+            f"the paper's {published.column.id} {published.value} is a misprint: {what} "
+            f"stands in its place, and your {number.points:.2f} may be right"
+        )
+        if any(published.column.id in each.columns for each in own_method):
+            told = told.replace(
+                "may be right", f"is right: {own_method[0].method} gives it here, too"
+            )
+        faults.append(_fault("published", told, (published.column.id,)))
+    return faults
+
+
+# Readings of the rest
+
+
+def _readings(
+    numbers: Sequence[ReportedNumber],
+    rows: Sequence[PublishedRow],
+    causes: Causes,
+    measured: Sequence[Suggestion],
+) -> tuple[list[Suggestion], SeedSpread | None]:
+    """All readings, the surest first; and the spread that a number is furthest outside of."""
     first = numbers[0].published
     of_encoder, of_recipe, of_others = [], [], []
     for row in rows:
@@ -212,227 +274,58 @@ def diagnose(
         elif not is_of_recipe:
             of_others.append(row)
     own_rows = [*compared_rows(numbers, of_encoder)]
-    other_rows = compared_rows(numbers, of_others)
-    spreads = _spreads(numbers, of_recipe)
-    is_rounding = max(abs(number.gap) for number in numbers) <= NEGLIGIBLE
-    causes_by_certainty = _known_causes(numbers, causes, certain_alone=is_rounding)
-
-    suggestions = [*causes_by_certainty["certain"]]
-    printed_elsewhere = _printed_elsewhere(own_rows)
-    suggestions += printed_elsewhere
-    is_model_told = len(numbers) >= COLUMNS_OF_A_MODEL
-    if is_model_told and not printed_elsewhere and not is_rounding:
-        suggestions += _other_models(other_rows)
-    near_rows = [] if printed_elsewhere else [*_near_rows(numbers, own_rows)]
-    # A score near one of the development set is one before it is a seed's.
-    near_development = [each for each in near_rows if _is_of_development_set(each)]
-    suggestions += near_development
-    suggestions += _another_seed(spreads)
-    suggestions += near_rows
-    suggestions += causes_by_certainty["likely"]
-    if not any(suggestion.certainty == "certain" for suggestion in suggestions):
-        suggestions += causes_by_certainty["possible"]
-    suggestions = _without_repetitions(suggestions)
-    is_found = any(suggestion.certainty == "certain" for suggestion in suggestions)
-
-    distant_spread = next((spread for spread in spreads if spread.is_far), None)
-    notes: dict[str, None] = {}  # in their order, each once
-    for reported in numbers:
-        notes |= dict.fromkeys(reported.published.notes)
-    return Diagnosis(
-        numbers=tuple(numbers),
-        notes=tuple(notes),
-        explanations=tuple(suggestions),
-        is_rounding=is_rounding,
-        distant_spread=None if is_found else distant_spread,
-        unknown_columns=unknown_columns,
+    of_seeds = spreads(numbers, of_recipe)
+    readings = printed_elsewhere(own_rows)
+    own_columns = set(names(numbers))
+    is_printed = any(each.certainty == "certain" for each in readings)
+    readings += [
+        each for each in measured if own_columns & {*each.columns} and not is_printed
+    ]
+    if len(numbers) >= COLUMNS_OF_A_MODEL and not readings:
+        readings += other_models(compared_rows(numbers, of_others))
+    near = [] if readings else [*near_rows(numbers, own_rows)]
+    readings += [each for each in near if _is_nearer_than_seeds(each, of_seeds)]
+    seed = another_seed(numbers, of_seeds)
+    # A seed that is not usual comes after causes, unless the average is.
+    is_seed_first = bool(seed) and any(
+        abs(each.deviations(each.number.points)) <= SEED_DEVIATIONS
+        and (each.number.published.is_average or seed[0].spread is each)
+        for each in of_seeds
     )
-
-
-def _without_repetitions(suggestions: Iterable[Suggestion]) -> list[Suggestion]:
-    """The suggestions without those about the same choices or cause as an earlier one."""
+    readings += seed if is_seed_first else []
+    readings += another_aggregation(numbers)
+    readings += near
+    if not any(each.certainty == "certain" for each in readings):
+        known = known_causes(numbers, causes)
+        # Where the spread over seeds is published, it says what the cause would.
+        readings += [each for each in known if not (of_seeds and each.about == SEED)]
+    readings += seed
     by_subject: dict[tuple[str, ...], Suggestion] = {}
-    for suggestion in suggestions:
-        by_subject.setdefault(suggestion.about, suggestion)
-    return [*by_subject.values()]
+    for reading in readings:
+        by_subject.setdefault(reading.about, reading)
+    readings = sorted(
+        by_subject.values(), key=lambda each: CERTAINTIES.index(each.certainty)
+    )
+    beyond = [each for each in of_seeds if not each.holds]
+    distant = max(
+        beyond, key=lambda each: abs(each.deviations(each.number.points)), default=None
+    )
+    return readings, distant
 
 
-# 1. The numbers are printed elsewhere
-
-
-def _printed_elsewhere(rows: Iterable[ComparedRow]) -> list[Suggestion]:
-    """Rows of the encoder that print most of the reader's numbers.
-
-    Those that print more come first, and of these the ones with fewer changes.
-    """
-    printing_rows = [row for row in rows if row.prints_most]
-    printing_rows.sort(key=lambda row: (-row.equal, len(row.changes)))
-    return [
-        Suggestion(
-            about=tuple(row.changes) or ("no known difference",),
-            certainty=_certainty_of_equality(row),
-            misfits=row.misfits,
-            row=row,
-            changes=row.changes,
-        )
-        for row in printing_rows
-    ]
-
-
-def _certainty_of_equality(row: ComparedRow) -> str:
-    """How certain it is that equal numbers have one protocol, and are not equal by chance."""
-    if row.equal > 1 and not row.misfits:
-        return "certain"
-    if row.equal >= COLUMNS_OF_A_MODEL or row.least_decimals >= 2:
-        return "likely"
-    return "possible"
-
-
-def _other_models(rows: Iterable[ComparedRow]) -> list[Suggestion]:
-    """The other model whose row prints the reader's numbers: at least three, and most of them."""
-    printing_rows = []
-    for row in rows:
-        is_most = 3 * row.equal >= 2 * len(row.pairs)
-        if row.equal >= COLUMNS_OF_A_MODEL and is_most and row.least_decimals >= 2:
-            printing_rows.append(row)
-    if not printing_rows:
-        return []
-    row = max(printing_rows, key=lambda row: row.equal)
-    return [
-        Suggestion(about=("model",), certainty="certain", misfits=row.misfits, row=row)
-    ]
-
-
-# 2. The numbers are near another row
-
-
-def _near_rows(
-    numbers: Sequence[ReportedNumber], rows: Iterable[ComparedRow]
-) -> Iterator[Suggestion]:
-    """Rows of the encoder that explain most of the differences by accidental choices.
-
-    The row that leaves least unexplained comes first. Another fit corpus is a choice of a
-    row that has one.
-    """
-    gap = fmean(abs(number.gap) for number in numbers)
-    near_rows = []
-    for row in rows:
-        changes = row.changes
-        if not 1 <= len(changes) <= MOST_CHANGES:
+def _is_nearer_than_seeds(reading: Suggestion, of_seeds: Sequence[SeedSpread]) -> bool:
+    """Whether a reading that the numbers are of the development set is nearer than any seed."""
+    if dict(reading.changes) != {"split": "dev"} or reading.row is None:
+        return False
+    for spread in of_seeds:
+        if spread.high is None:
             continue
-        is_accident = all(
-            choice in ACCIDENTAL_CHOICES or (choice == "fit_on" and value)
-            for choice, value in changes.items()
-        )
-        if is_accident and row.unexplained <= UNEXPLAINED_SHARE * gap:
-            near_rows.append(row)
-    near_rows.sort(key=_cost)
-    for row in near_rows:
-        is_near = row.unexplained <= MISSED_SHARE * gap
-        is_likely = is_near and (len(row.changes) == 1 or len(row.pairs) > 1)
-        yield Suggestion(
-            about=tuple(row.changes),
-            certainty="likely" if is_likely else "possible",
-            row=row,
-            changes=row.changes,
-        )
+        if reading.row.unexplained >= abs(spread.number.points - spread.high):
+            return False
+    return True
 
 
-def _cost(row: ComparedRow) -> tuple[float, int]:
-    """Sorts rows by what they leave unexplained, with a charge for each further change."""
-    further_choices = len(row.changes) - 1
-    ranks = [accident_rank(choice) for choice in row.changes]
-    return row.unexplained + FURTHER_CHOICE * further_choices, min(ranks)
-
-
-def _is_of_development_set(suggestion: Suggestion) -> bool:
-    """Whether a likely suggestion is that the numbers are of the development set alone."""
-    is_likely = suggestion.certainty == "likely"
-    return is_likely and dict(suggestion.changes) == {"split": "dev"}
-
-
-# 3. Another seed
-
-
-def _spreads(
-    numbers: Sequence[ReportedNumber], rows: Iterable[PublishedRow]
-) -> list[SeedSpread]:
-    """The reader's numbers whose spread over seeds is published, the average first."""
-    # A table has the mean, the lowest and the highest score in rows of their own.
-    statistics: dict[tuple[str, str, str], dict[str, PublishedNumber]] = {}
-    for row in rows:
-        for published in row.numbers.values():
-            name = (published.table.id, published.column.id, str(published.row.n))
-            statistics.setdefault(name, {})[published.row.statistic] = published
-    spreads = []
-    for number, (name, of_column) in product(numbers, statistics.items()):
-        mean, low, high = (of_column.get(which) for which in ("mean", "min", "max"))
-        is_of_column = name[1] == number.published.column.id
-        if is_of_column and mean is not None and mean.sd is not None:
-            spread = SeedSpread(
-                number=number,
-                seeds=mean.row.n or 0,
-                mean=mean,
-                sd=mean.sd,
-                low=low.points if low else None,
-                high=high.points if high else None,
-            )
-            spreads.append(spread)
-    return sorted(spreads, key=lambda spread: not spread.number.published.average_of)
-
-
-def _another_seed(spreads: Sequence[SeedSpread]) -> list[Suggestion]:
-    """The suggestion that the training had another seed, if most numbers are within a spread.
-
-    If one of the numbers is an average, it decides alone.
-    """
-    averages = [spread for spread in spreads if spread.number.published.average_of]
-    deciding = averages or spreads
-    holding = [spread for spread in deciding if spread.holds]
-    if 2 * len(holding) <= len(deciding):
-        return []
-    return [Suggestion(about=("seed",), certainty="likely", spread=holding[0])]
-
-
-# 4. Causes outside of protocols
-
-
-def _known_causes(
-    numbers: Sequence[ReportedNumber], causes: Causes, *, certain_alone: bool
-) -> dict[str, list[Suggestion]]:
-    """The curated causes of the row that explain most of what they may move, by certainty.
-
-    Of one certainty those that explain more columns come first.
-    """
-    suggestions: dict[str, list[Suggestion]] = {name: [] for name in CERTAINTIES}
-    for cause in causes.causes:
-        if certain_alone and cause.certainty != "certain":
-            continue
-        if not cause.applies_to(numbers[0].published):
-            continue
-        movable = [number for number in numbers if cause.may_move(number)]
-        explained = [number for number in movable if cause.explains(number)]
-        if 2 * len(explained) <= len(movable):
-            continue
-        certainty = cause.certainty
-        if certainty == "certain" and len(explained) < len(movable):
-            certainty = "likely"
-        if 2 * len(explained) < len(numbers):
-            certainty = "possible"
-        misfits = [number for number in numbers if number not in explained]
-        suggestion = Suggestion(
-            about=(cause.id,),
-            certainty=certainty,
-            misfits=tuple(number.published.column.id for number in misfits),
-            cause=cause,
-        )
-        suggestions[certainty].append(suggestion)
-    for suggestions_of_certainty in suggestions.values():
-        suggestions_of_certainty.sort(key=lambda suggestion: len(suggestion.misfits))
-    return suggestions
-
-
-# 5. Choices that were measured to move scores by about the differences
+# Choices that were measured to move other encoders' scores by about the differences
 
 # One of a reader's numbers, with the measured effects of accidental choices.
 EffectsOfNumber = tuple[ReportedNumber, Sequence[Effect]]
@@ -443,35 +336,37 @@ def with_effects(
 ) -> Diagnosis:
     """A diagnosis with the choices that moved other encoders' scores by about the differences.
 
-    A choice has to fit all of these numbers, each on some encoder.
+    A choice has to fit two numbers or more, all of them on the same encoder: any one
+    number is met by some choice on some encoder.
     """
-    fits: dict[tuple[str, str], list[Mapping[str, float]]] = {}
+    if len(effects_of_numbers) < 2:
+        return diagnosis
+    fits: dict[tuple[str, str], list[dict[str, float]]] = {}
     for number, effects in effects_of_numbers:
+        allowed_miss = max(NEGLIGIBLE, MISSED_SHARE * abs(number.gap))
         for effect in effects:
-            fitting_effects = _fitting_effects(number.gap, effect)
-            if fitting_effects:
-                [change] = effect.changes.items()
-                fits.setdefault(change, []).append(fitting_effects)
+            [change] = effect.changes.items()
+            fitting = {
+                encoder: points
+                for encoder, points in effect.effects.items()
+                if abs(points - number.gap) <= allowed_miss
+            }
+            fits.setdefault(change, []).append(fitting)
     suggestions = list(diagnosis.explanations)
+    subjects = {each.about for each in suggestions}
+    columns = names(number for number, _ in effects_of_numbers)
     for (choice, value), fits_of_numbers in fits.items():
-        if len(fits_of_numbers) == len(effects_of_numbers):
+        common = set.intersection(*map(set, fits_of_numbers))
+        is_new = (choice,) not in subjects
+        if len(fits_of_numbers) == len(effects_of_numbers) and common and is_new:
+            evidence = Evidence(kind="effect", fits=len(columns), columns=len(columns))
             suggestion = Suggestion(
                 about=(choice,),
-                certainty="possible",
+                evidence=evidence,
+                columns=columns,
                 changes={choice: value},
-                effects=fits_of_numbers[0],
+                effects={name: fits_of_numbers[0][name] for name in sorted(common)},
             )
             suggestions.append(suggestion)
-    return replace(diagnosis, explanations=tuple(_without_repetitions(suggestions)))
-
-
-def _fitting_effects(gap: float, effect: Effect) -> Mapping[str, float]:
-    """The effects of a choice that are near a difference, by encoder, the nearest first."""
-    allowed_miss = max(NEGLIGIBLE, MISSED_SHARE * abs(gap))
-    near_encoders = [
-        encoder
-        for encoder, points in effect.effects.items()
-        if abs(points - gap) <= allowed_miss
-    ]
-    near_encoders.sort(key=lambda encoder: abs(effect.effects[encoder] - gap))
-    return {encoder: effect.effects[encoder] for encoder in near_encoders}
+            subjects.add((choice,))
+    return replace(diagnosis, explanations=tuple(suggestions))

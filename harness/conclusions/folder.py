@@ -30,6 +30,7 @@ from harness.conclusions.findings import (
     found_protocols,
     misprints_of,
 )
+from harness.conclusions.measured_rows import measured_readings
 from harness.conclusions.noise import Leads, Spreads, leads_of
 from harness.conclusions.numbers import (
     Neighbourhoods,
@@ -54,9 +55,11 @@ from harness.conclusions.threads import Thread, read_threads
 from harness.conclusions.training_data import TrainingData, read_training_data
 from harness.conclusions.traps import Trap
 from harness.core.arrays import Float
+from harness.core.hardware import base_name
 from harness.core.toml import read_rows
 from harness.results.differences import Floors, read_floors
 from harness.results.folder import ResultsFolder
+from harness.results.index import encoder_of_method
 from harness.results.layout import QUESTIONS
 from harness.results.published import PublishedNumber
 from harness.results.records import Cell
@@ -299,15 +302,26 @@ class Conclusions(ResultsFolder):
         columns = [*self.numbers_by_row.get(row_id, ())]
         values = values_of_row(mine, self.published_columns, column, columns)
         numbers, unknown_columns = reported_numbers(row_id, values, self.tables)
-        diagnosis = diagnose(numbers, self.published_rows, self.causes, unknown_columns)
-        if diagnosis.is_sure:
+        measured = measured_readings(numbers, self.records, self.registry)
+        diagnosis = diagnose(
+            numbers, self.published_rows, self.causes, measured, unknown_columns
+        )
+        encoder = numbers[0].published.protocol.encoder
+        if diagnosis.is_sure or encoder in self.measured_encoders:
             return diagnosis
-        largest_first = sorted(numbers, key=lambda number: -abs(number.gap))
+        largest_first = sorted(diagnosis.rest, key=lambda number: -abs(number.gap))
         effects = [
             (number, self._effects_of_accidents(number))
             for number in largest_first[:NUMBERS_WITH_EFFECTS]
         ]
         return with_effects(diagnosis, effects)
+
+    @cached_property
+    def measured_encoders(self) -> frozenset[str]:
+        """The encoders that have records, without a maximum length."""
+        return frozenset(
+            base_name(encoder_of_method(method)) for method in self.records.methods
+        )
 
     def _effects_of_accidents(self, number: ReportedNumber) -> Sequence[Effect]:
         """The effects of accidental choices on the protocol of a reader's number."""

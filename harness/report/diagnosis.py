@@ -1,18 +1,20 @@
 """The answer of `harness explain --mine`: why a reader's number differs from the published one.
 
-`harness.conclusions.diagnosis` finds the explanations. Here they become at most ten lines of
-a terminal, or all lines in a verbose answer, or JSON.
+`harness.conclusions.diagnosis` finds the readings. Here they become at most ten lines of a
+terminal, or all lines in a verbose answer, or JSON. The first line is the answer; what to
+change and to check comes next, then other readings, the numbers again, and a note.
 """
 
 from __future__ import annotations
 
-import textwrap
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from harness.conclusions.causes import Causes
-from harness.conclusions.diagnosis import Diagnosis, Suggestion
+from harness.conclusions.diagnosis import Diagnosis
 from harness.conclusions.numbers import ReportedNumber
+from harness.conclusions.readings import Suggestion
 from harness.core.interfaces import Trained
 from harness.core.terminal import INDENT, signed, wrapped
 from harness.registry import Registry
@@ -25,7 +27,6 @@ from harness.results.reproduction import compose_method
 
 ANSWER_WIDTH = 80  # columns
 ANSWER_LINES = 10  # of an answer that is not verbose
-DETAIL_INDENT = 2 * INDENT  # of a line below the title of an explanation
 FEW_COLUMNS = 3  # up to which numbers are repeated; of more, only the differences are
 MOST_EFFECTS = 2  # of a choice that a title names
 
@@ -38,10 +39,10 @@ def answer_lines(
     search: str = "",
     verbose: bool = False,
 ) -> list[str]:
-    """The lines of an answer: the numbers, the row's note, and each explanation with its check.
+    """The lines of an answer: what it is, what to change, what else it may be, and the numbers.
 
-    An answer has at most ten lines of 80 columns. A verbose one has all notes and
-    explanations, with their sources, in as many lines as they take.
+    An answer has at most ten lines of 80 columns, and no sentence of it is cut. A verbose
+    one has all notes and readings, with their sources, in as many lines as they take.
 
     Args:
         diagnosis: What is known of the difference.
@@ -51,68 +52,93 @@ def answer_lines(
             where the weights are not at hand.
         verbose: Whether everything is shown.
     """
-    suggestions = diagnosis.explanations if verbose else diagnosis.suggestions
-    explanations = []
-    for number, suggestion in enumerate(suggestions, start=1):
-        title = f"{number}. {_title(suggestion, diagnosis)} [{suggestion.certainty}]"
-        details = _details(suggestion, causes, registry)
+    verdict = _verdict(diagnosis)
+    shown = diagnosis.suggestions
+    if verbose:
+        shown = (*diagnosis.faults, *diagnosis.explanations)
+    paragraphs = [[verdict]] if verdict else []
+    for suggestion in shown:
+        title = f"{_title(suggestion, diagnosis)} [{suggestion.certainty}]"
+        details = _details(suggestion, diagnosis, causes, registry)
+        if suggestion is shown[0] and diagnosis.distant and not diagnosis.is_sure:
+            details.append(_beyond_seeds(diagnosis).strip())
         if verbose:
             details += _sources(suggestion)
-        explanations.append([title, *(f"{DETAIL_INDENT}{each}" for each in details)])
-    numbers = textwrap.wrap(  # an id that is longer than a line is broken
-        _numbers_in_words(diagnosis.numbers), ANSWER_WIDTH, subsequent_indent=INDENT
-    )
-    verdict = _verdict(diagnosis)
+        paragraphs.append([title, *(f"{INDENT}{each}" for each in details)])
+    first, *others = paragraphs or [[""]]
+    numbers = _lines([_numbers_in_words(diagnosis.numbers)])
     closing = []
+    if diagnosis.unknown_columns:
+        columns = ", ".join(diagnosis.unknown_columns)
+        closing.append(f"The row has no column {columns}{_columns_instead(diagnosis)}.")
     if search and not diagnosis.nothing_is_wrong:
-        closing = _lines([f"The weights are here; measured for sure: {search}"])
-    if not verbose:
-        closing.append("--verbose has all notes, explanations and sources.")
-    lines_left = ANSWER_LINES - len(numbers) - len(verdict) - len(closing)
-    # All lines of the explanations are shown if they fit; a note has a line in any case.
-    shown = [line for texts in explanations for line in _lines(texts)]
-    notes = textwrap.wrap(
-        f"note: {' '.join(diagnosis.notes)}" if diagnosis.notes else "",
-        ANSWER_WIDTH,
-        max_lines=None if verbose else max(1, lines_left - len(shown)),
-        placeholder=" ...",
-    )
-    if not verbose:
-        shown = _fitting_lines(explanations, lines_left - len(notes))
-    return [*numbers, *notes, *verdict, *shown, *closing]
+        closing.append(f"The weights are here; measured for sure: {search}")
+    closing = _lines(closing)
+    notes = " ".join(diagnosis.notes)
+    if verbose:
+        texts = [text for paragraph in paragraphs for text in paragraph]
+        note = _lines([f"note: {notes}"] if notes else [])
+        return [*_lines(texts), *numbers, *note, *closing]
+    closing.append("--verbose has all notes, readings and sources.")
+    available = ANSWER_LINES - len(closing)
+    answer = _fitting([first], available)
+    rest = available - len(answer)
+    if len(numbers) < rest:
+        rest -= len(numbers)
+    else:
+        numbers = []
+    answer += _fitting(others, rest)
+    note = _fitting_note(notes, available - len(answer) - len(numbers))
+    return [*answer, *numbers, *note, *closing]
 
 
 def _lines(texts: Iterable[str]) -> list[str]:
     """The lines of texts, of 80 columns each."""
-    return [line for text in texts for line in wrapped(text, ANSWER_WIDTH).split("\n")]
+    lines = []
+    for text in texts:
+        for line in wrapped(text, ANSWER_WIDTH).split("\n"):
+            # A word that is longer than a line is an id or a command, which is broken.
+            while len(line) > ANSWER_WIDTH:
+                lines.append(line[:ANSWER_WIDTH])
+                line = INDENT + line[ANSWER_WIDTH:]
+            lines.append(line)
+    return lines
 
 
-def _fitting_lines(explanations: Iterable[Sequence[str]], lines_left: int) -> list[str]:
-    """The explanations that fit; the first that does not is shortened, and the last shown.
-
-    Each is its title and its details, the first of which says what makes the number. It
-    is shortened to its title and its first detail, or to its title.
-    """
+def _fitting(paragraphs: Iterable[Sequence[str]], available: int) -> list[str]:
+    """The paragraphs that fit: each whole, with its first detail, or its title alone."""
     shown: list[str] = []
-    for texts in explanations:
-        forms = [_lines(texts), _lines(texts[:2]), _lines(texts[:1])]
-        available = lines_left - len(shown)
-        fitting = [form for form in forms if len(form) <= available]
+    for texts in paragraphs:
+        forms = [_lines(texts[:count]) for count in (len(texts), 2, 1)]
+        fitting = [form for form in forms if len(form) <= available - len(shown)]
         if fitting:
             shown += fitting[0]
-        if len(fitting) < len(forms):
-            break
     return shown
 
 
+SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z“`])")
+
+
+def _fitting_note(notes: str, available: int) -> list[str]:
+    """As many whole sentences of the notes as fit; none if the first does not."""
+    if not notes:
+        return []
+    sentences = SENTENCE_END.split(notes)
+    for count in range(len(sentences), 0, -1):
+        lines = _lines([f"note: {' '.join(sentences[:count])}"])
+        if len(lines) <= available:
+            return lines
+    return []
+
+
 def _numbers_in_words(numbers: Sequence[ReportedNumber]) -> str:
-    """`sbert.t1/sbert-nli-base: sts13 71.64 for 76.53 (-4.89)`, yours for the published one."""
+    """`Yours for sbert.t1/sbert-nli-base: sts13 71.64 for 76.53 (-4.89).`"""
     row = numbers[0].published.row_id
     if len(numbers) > FEW_COLUMNS:
         gaps = [
             f"{number.published.column.id} {signed(number.gap)}" for number in numbers
         ]
-        return f"{row}, yours minus the published: {', '.join(gaps)}"
+        return f"Yours minus {row}: {', '.join(gaps)}."
     comparisons = []
     for number in numbers:
         fraction = " (taken as points)" if number.is_fraction else ""
@@ -120,78 +146,115 @@ def _numbers_in_words(numbers: Sequence[ReportedNumber]) -> str:
             f"{number.published.column.id} {number.points:.2f}{fraction} for "
             f"{number.published.score:.2f} ({signed(number.gap)})"
         )
-    return f"{row}, yours for the published: {', '.join(comparisons)}"
+    return f"Yours for {row}: {', '.join(comparisons)}."
 
 
-def _verdict(diagnosis: Diagnosis) -> list[str]:
-    """The columns that are not known, and what holds of the difference as a whole.
+def _columns_instead(diagnosis: Diagnosis) -> str:
+    """Columns of the row that are the unknown ones with other subsets: `sts13-smt` for `sts13`."""
+    row = diagnosis.numbers[0].published.row
+    found = [
+        column
+        for name in diagnosis.unknown_columns
+        for column in row.values
+        if column.startswith(f"{name}-")
+    ]
+    return f", but {', '.join(found)}, which is of other subsets" if found else ""
 
-    Where the explanations say it there is no line.
-    """
-    lines = []
-    if diagnosis.unknown_columns:
-        columns = ", ".join(diagnosis.unknown_columns)
-        lines.append(f"The row has no column {columns}.")
-    if diagnosis.is_rounding:
-        lines.append("Most likely nothing is wrong: rounding, or another processor.")
-    elif diagnosis.distant_spread is not None:
-        spread = diagnosis.distant_spread
-        number = spread.number
-        deviations = spread.deviations(number.points)
-        side = "below" if deviations < 0 else "above"
-        lines.append(
-            f"No seed gives that: {number.published.column.id} is {abs(deviations):.0f} deviations "
-            f"{side} the mean of {spread.seeds} seeds."
-        )
-    elif diagnosis.nothing_is_wrong:
-        lines.append("Most likely nothing is wrong:")
-    elif diagnosis.is_unknown and diagnosis.notes:
-        lines.append("Beyond the note, nothing that is known here explains it.")
-    elif diagnosis.is_unknown:
-        lines.append("Nothing that is known here explains it.")
-    elif all(each.certainty == "possible" for each in diagnosis.suggestions):
-        lines.append("Nothing explains it for sure; what it may be:")
-    return lines
+
+def _verdict(diagnosis: Diagnosis) -> str:
+    """What holds of the difference as a whole; empty where the first reading says it."""
+    if diagnosis.is_rounding and not diagnosis.faults and not diagnosis.explanations:
+        return "Nothing is wrong: these are the paper's numbers up to rounding."
+    if diagnosis.is_rounding and diagnosis.faults:
+        return ""
+    if diagnosis.is_unknown:
+        beyond = ", beyond its notes," if diagnosis.notes else ""
+        told = f"Not known: nothing that is known here{beyond} explains the difference."
+        return f"{told}{_beyond_seeds(diagnosis)}"
+    return ""
+
+
+def _beyond_seeds(diagnosis: Diagnosis) -> str:
+    """A sentence on the number that is furthest from all trainings; empty without one."""
+    spread = diagnosis.distant
+    if spread is None:
+        return ""
+    deviations = spread.deviations(spread.number.points)
+    side = "below" if deviations < 0 else "above"
+    return (
+        f" No seed gives {spread.number.published.column.id}: it is {abs(deviations):.0f} "
+        f"deviations {side} the mean of {spread.seeds}."
+    )
+
+
+def _capitalised(text: str) -> str:
+    """A text that begins with a capital, as a sentence does; a name stays as it is."""
+    return text[:1].upper() + text[1:]
 
 
 def _title(suggestion: Suggestion, diagnosis: Diagnosis) -> str:
-    """What an explanation is: a known cause, another seed, or another choice."""
+    """What a reading is: a fault, a known cause, another seed, or another choice."""
     fits = f" (but not {', '.join(suggestion.misfits)})" if suggestion.misfits else ""
+    is_part = len(suggestion.columns) < len(diagnosis.rest)
+    if suggestion.fault:
+        rest = ""
+        if diagnosis.is_rounding and suggestion is diagnosis.faults[-1:][0]:
+            rest = "; the other columns are the paper's up to rounding"
+        return _capitalised(f"{suggestion.fault}{rest}")
     if suggestion.cause is not None:
-        return f"{suggestion.cause.title}{fits}"
+        only = f"{', '.join(suggestion.columns)}: " if is_part and not fits else ""
+        return f"{only}{_capitalised(suggestion.cause.title)}{fits}"
     spread = suggestion.spread
     if spread is not None:
         number = spread.number
+        wrong = "nothing is wrong, " if diagnosis.nothing_is_wrong else ""
+        column = number.published.column.id
         return (
-            f"Another seed: {spread.seeds} trainings gave {spread.mean.score:.2f} ± "
-            f"{spread.sd:.2f} ({spread.mean.table.id}); yours is "
+            f"Another seed: {wrong}{spread.seeds} trainings gave {column} "
+            f"{spread.mean.score:.2f} ± {spread.sd:.2f} ({spread.mean.table.id}), yours is "
             f"{spread.deviations(number.points):+.1f} deviations from it, the paper's "
-            f"{spread.deviations(number.published.score):+.1f}"
+            f"{spread.deviations(number.published.score):+.1f}{fits}"
         )
     own = diagnosis.numbers[0].published
-    changes = changes_in_words(suggestion.changes, own.protocol)
+    # A choice may differ in some columns alone, and not in the first.
+    different = {
+        name: value
+        for name, value in suggestion.changes.items()
+        if getattr(own.protocol, name) != value
+    }
+    changes = changes_in_words(different, own.protocol)
+    if suggestion.method:
+        what = changes or "the row's own protocol, so that the paper's numbers differ"
+        return _capitalised(
+            f"{what}: {suggestion.method} gives your {', '.join(suggestion.columns)} "
+            f"here{fits}"
+        )
     printed = suggestion.printed_number
     if printed is None:
         effects = [
             f"{signed(effect)} on {encoder}"
             for encoder, effect in suggestion.effects.items()
         ]
-        return f"{changes}: {', '.join(effects[:MOST_EFFECTS])}"
+        return _capitalised(f"{changes}: {', '.join(effects[:MOST_EFFECTS])}")
     if suggestion.about == ("model",):
         return f"Your numbers are those of {printed.row.name}, {printed.row_id}{fits}"
     if suggestion.is_printed:
         is_one = len(diagnosis.numbers) == 1
-        subject = "Your number is" if is_one else "Your numbers are"
+        subject = "your number is" if is_one else "your numbers are"
         is_same = bool(own.method) and printed.method == own.method
-        unchanged = "same protocol" if is_same else "no difference is known"
-        return f"{subject} printed in {place_in_words(printed)}{fits}: {changes or unchanged}"
-    return (
+        unchanged = "the same protocol" if is_same else "no difference is known"
+        return _capitalised(
+            f"{changes or unchanged}: {subject} printed in {place_in_words(printed)}{fits}"
+        )
+    return _capitalised(
         f"{changes}: {printed.value} in {place_in_words(printed)}, which leaves "
-        f"{suggestion.unexplained:.2f}"
+        f"{suggestion.unexplained:.2f}{fits}"
     )
 
 
-def _details(suggestion: Suggestion, causes: Causes, registry: Registry) -> list[str]:
+def _details(
+    suggestion: Suggestion, diagnosis: Diagnosis, causes: Causes, registry: Registry
+) -> list[str]:
     """What makes the number, and a command or a look that shows whether it does."""
     cause, spread, printed = (
         suggestion.cause,
@@ -201,8 +264,13 @@ def _details(suggestion: Suggestion, causes: Causes, registry: Registry) -> list
     details = []
     if cause is not None:
         details.append(f"change: {cause.change}")
-    lines = [causes.line(name, value) for name, value in suggestion.changes.items()]
-    details += [f"made by: {line}" for line in lines if line][:1]
+    row_id = diagnosis.numbers[0].published.row_id
+    changes = dict(suggestion.changes)
+    if suggestion.about == ("aggregation",) and not changes:
+        changes = {"aggregation": diagnosis.numbers[0].published.aggregation or "all"}
+    lines = [causes.line(name, value, row_id) for name, value in changes.items()]
+    word = "the paper's" if suggestion.fault else "made by"
+    details += [f"{word}: {line}" for line in lines if line][:1]
     if cause is not None:
         details.append(f"check: {cause.check}")
     elif spread is not None:
@@ -214,6 +282,14 @@ def _details(suggestion: Suggestion, causes: Causes, registry: Registry) -> list
             details.append(
                 "check: train with five seeds, and report mean and standard deviation"
             )
+    elif suggestion.method:
+        tasks = " ".join(
+            number.published.task
+            for number in diagnosis.rest
+            if number.published.task
+            and number.published.column.id in suggestion.columns
+        )
+        details.append(f"check: harness run -m '{suggestion.method}' -t {tasks}")
     elif printed is not None and printed.method:
         details.append(f"check: {command_to_measure(printed, registry)}")
     return details
@@ -237,7 +313,7 @@ def diagnosis_facts(
 ) -> dict[str, Any]:
     """The answer as JSON: the numbers, the notes, and every explanation with its evidence."""
     explanations = []
-    for suggestion in diagnosis.explanations:
+    for suggestion in (*diagnosis.faults, *diagnosis.explanations):
         printed = suggestion.printed_number
         explanations.append(
             {
@@ -246,7 +322,7 @@ def diagnosis_facts(
                 "explanation": _title(suggestion, diagnosis),
                 "leaves": suggestion.unexplained,
                 "printed": None if printed is None else printed.id,
-                "details": _details(suggestion, causes, registry),
+                "details": _details(suggestion, diagnosis, causes, registry),
                 "sources": _sources(suggestion),
             }
         )
@@ -261,6 +337,6 @@ def diagnosis_facts(
             for number in diagnosis.numbers
         ],
         "notes": list(diagnosis.notes),
-        "verdict": " ".join(_verdict(diagnosis)),
+        "verdict": _verdict(diagnosis),
         "explanations": explanations,
     }

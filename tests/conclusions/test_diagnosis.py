@@ -66,6 +66,101 @@ ASKED = {
 }
 
 
+SEVEN = ("sts12", "sts13", "sts14", "sts15", "sts16", "sts-b", "sick-r")
+PRINTED = (75.30, 84.67, 80.19, 85.40, 80.82, 84.25, 80.39)
+
+
+def of_columns(values, names=SEVEN, **others):
+    pairs = [*zip(names, values, strict=True), *others.items()]
+    return ",".join(f"{name}={value:.2f}" for name, value in pairs)
+
+
+def test_an_average_is_compared_with_the_readers_own_columns():
+    for average, faults in ((60.00, [("average",)]), (81.57, []), (81.58, [])):
+        diagnosis = FOLDER.diagnose(SUPERVISED, of_columns(PRINTED, avg=average))
+        assert [fault.about for fault in diagnosis.faults] == faults
+        assert diagnosis.is_rounding
+        assert diagnosis.nothing_is_wrong is not bool(faults)
+    values = [*PRINTED]
+    values[5] = 82.45  # two digits are exchanged, and the average is of the right ones
+    [fault] = FOLDER.diagnose(SUPERVISED, of_columns(values, avg=81.57)).faults
+    assert "with sts-b 84.2" in fault.fault
+
+
+def test_exchanged_columns_are_certain_and_are_explained_in_no_other_way():
+    values = [*PRINTED]
+    values[1], values[5] = values[5] + 0.1, values[1] - 4.0
+    row = "bert-whitening.t1/bert-base-whitening-nli"
+    diagnosis = FOLDER.diagnose(row, "sts-b=63.65,sick-r=68.29")
+    [fault] = diagnosis.faults
+    assert (fault.about, fault.certainty) == (("columns",), "certain")
+    assert not diagnosis.explanations
+    assert not FOLDER.diagnose(SUPERVISED, of_columns(values)).faults
+
+
+def test_a_column_has_one_verdict():
+    row = "simcse.t5/simcse-bert-base-unsup"
+    usual = (67.6, 80.4, 72.7, 80.3, 78.1, 76.3, 70.4)
+    assert FOLDER.diagnose(row, of_columns(usual)).nothing_is_wrong
+    for place in range(len(usual)):
+        values = [*usual]
+        values[place] -= 9.0
+        diagnosis = FOLDER.diagnose(row, of_columns(values))
+        assert not diagnosis.nothing_is_wrong
+        assert ("seed",) not in [each.about for each in diagnosis.explanations]
+        assert diagnosis.distant.number.published.column.id == SEVEN[place]
+
+
+def test_what_neither_explains_is_likely_for_none():
+    for thread in FOLDER.threads:
+        if not thread.row:
+            continue
+        for each in FOLDER.diagnose(thread.row, thread.mine).explanations:
+            if each.certainty == "likely" and each.evidence.kind != "digits":
+                assert not each.misfits, thread.source
+
+
+def test_columns_without_subsets_tell_the_aggregation():
+    values = (69.0, 77.5, 79.2, 83.2, 81.7, 84.3, 80.4)
+    diagnosis = FOLDER.diagnose(SUPERVISED, of_columns(values))
+    first = diagnosis.explanations[0]
+    assert (first.about, first.certainty) == (("aggregation",), "likely")
+
+
+TASKS = dict(
+    zip(
+        ("sts12", "sts13", "sts14", "sts-b"),
+        ("sts12.senteval", "sts13.senteval", "sts14.senteval", "sts-b"),
+        strict=True,
+    )
+)
+
+
+@pytest.mark.parametrize(
+    ("method", "aggregation", "about"),
+    [
+        ("minilm.cls", "all", ("pooling",)),
+        ("minilm.last2", "all", ("pooling",)),
+        ("minilm.mean", "wmean", ("aggregation",)),
+    ],
+)
+def test_a_measured_method_of_the_encoder_gives_all_columns_or_none(
+    method, aggregation, about
+):
+    scores = [
+        FOLDER.records.value(method, task, "spearman", aggregation).mean
+        for task in TASKS.values()
+    ]
+    row = "mteb.1-12-75/minilm"
+    diagnosis = FOLDER.diagnose(row, of_columns(scores, TASKS))
+    first = diagnosis.explanations[0]
+    assert (first.about, first.method, first.certainty) == (about, method, "certain")
+    moved = [score + 0.3 * (-1) ** place for place, score in enumerate(scores)]
+    for names, values in ((TASKS, moved), (["sts12"], scores[:1])):
+        diagnosis = FOLDER.diagnose(row, of_columns(values, names))
+        assert not any(each.method for each in diagnosis.explanations)
+
+
 def test_explanations_of_differences_are_golden(approved):
     page = []
     for why, cases in ASKED.items():
