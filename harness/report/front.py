@@ -203,6 +203,10 @@ def missing(folder: Conclusions) -> str:
         f"{len(numbers):,} after {' and '.join(f'`{each}`' for each in commands)}"
         for commands, numbers in waiting.items()
     ]
+    not_run = sum(each.state is CellState.NOT_RUN for each in of_papers)
+    without_needs = not_run - sum(map(len, waiting.values()))
+    if without_needs:
+        counts.insert(0, f"{without_needs:,} that take hours and need nothing else")
     sentences.append(
         "Where `harness fetch` has got the data of the tasks, `make reproduce "
         f"PROFILE=papers` measures {'more' if is_measured else 'some'}: {', '.join(counts)}."
