@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from harness.conclusions.mteb_files import scores_of_subsets
 from harness.core.errors import UsageError
@@ -266,7 +266,7 @@ def _scores_of(version: _FileVersion, content: Mapping[str, Any]) -> list[Stored
     ]
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: Any) -> TypeGuard[float]:
     """Whether a value of a file is a number that is finite."""
     is_real = isinstance(value, int | float) and not isinstance(value, bool)
     return is_real and math.isfinite(value)

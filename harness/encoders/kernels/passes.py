@@ -416,7 +416,7 @@ class PackedKernel:
             for module in self.model.modules()
             if isinstance(module, nn.ModuleList)
         )
-        linear = partial(Linear, library)
+        linear: Callable[..., Any] = partial(Linear, library)
         if library == "mkl":
             linear = partial(MklLinear, Buffers())
         self.layers = [Layer(layer, linear, activation) for layer in layers]

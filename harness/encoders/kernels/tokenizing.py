@@ -14,7 +14,7 @@ from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from tokenizers import Tokenizer, normalizers, pre_tokenizers
 from transformers import AutoConfig, AutoTokenizer, BertConfig
@@ -326,7 +326,9 @@ def _follow_settings(
 
 def _byte_level_in(step: Any) -> Any:
     """The step of byte pairs in a pre-tokenizer; None where it has none."""
-    steps = list(step) if isinstance(step, pre_tokenizers.Sequence) else [step]
+    steps: list[Any] = [step]
+    if isinstance(step, pre_tokenizers.Sequence):
+        steps = list(cast(Any, step))  # its stubs do not say that it is iterable
     byte_levels = [s for s in steps if isinstance(s, pre_tokenizers.ByteLevel)]
     return byte_levels[0] if byte_levels else None
 
