@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from harness.conclusions import conformance
+from harness.conclusions.atlas import Atlas, GeometryPoint, atlases_of, geometry_of
 from harness.conclusions.causes import Causes, read_causes
 from harness.conclusions.claims import ClaimResult, Claims, claim_result, read_claims
 from harness.conclusions.diagnosis import Diagnosis, diagnose, with_effects
@@ -22,7 +23,7 @@ from harness.conclusions.effects import (
     measured_effects,
     measured_scores,
 )
-from harness.conclusions.encoder_sizes import EncoderSize, sizes_of_encoders
+from harness.conclusions.encoder_sizes import EncoderSize, in_groups, sizes_of_encoders
 from harness.conclusions.explain import Explanation, explain, protocol_of_task
 from harness.conclusions.findings import (
     FoundProtocol,
@@ -218,6 +219,18 @@ class Conclusions(ResultsFolder):
     def encoder_sizes(self) -> Mapping[str, EncoderSize]:
         """The size of every measured encoder against the papers' encoders."""
         return sizes_of_encoders(self.records, self.registry)
+
+    @cached_property
+    def atlases(self) -> tuple[Atlas, ...]:
+        """The atlas of each encoder with scores over layers or k, the largest models first."""
+        by_name = {atlas.encoder: atlas for atlas in atlases_of(self.records)}
+        groups = in_groups(by_name, self.encoder_sizes)
+        return tuple(by_name[name] for names in groups.values() for name in names)
+
+    @cached_property
+    def geometry(self) -> Sequence[GeometryPoint]:
+        """Alignment and uniformity of every method on STS-B, the best score first."""
+        return geometry_of(self.records)
 
     @cached_property
     def compared_references(

@@ -51,6 +51,7 @@ def leaderboard(folder: Conclusions) -> str:
         boards=boards(methods, folder, COMPARED_SCORINGS, SECTIONS_OF_LEADERBOARD),
         encoders=in_groups(methods_by_encoder(methods), folder.encoder_sizes),
         encoder_file=encoder_file,
+        has_atlas=bool(folder.atlases),
         digest=folder.records.digest,
         **front(folder),
         **_origins(folder.records, methods),
