@@ -244,9 +244,9 @@ class Selection:
     profile: Annotated[
         str | None,
         typer.Option(
-            help="In the place of -m and -t. first: what a new machine measures in minutes; "
-            "embedded: what is included; standard: the registered methods; papers: the published "
-            "cells; bert: those of BERT-base within an hour; all."
+            help="Cells by a name; -m and -t choose among them. first: what a new machine measures "
+            "in minutes; embedded: what is included; standard: the registered methods; papers: "
+            "the published cells; bert: those of BERT-base within an hour; all."
         ),
     ] = None
     seeds: Seeds = 5
@@ -300,10 +300,6 @@ class Run(Folders, Selection):
     ] = MIN_COVERAGE
 
     def __post_init__(self) -> None:
-        if self.profile is not None and (self.method or self.task):
-            raise UsageError(
-                "--profile chooses the cells, and so do -m and -t: give one of them"
-            )
         if self.jobs is not None and self.scheduler is not None:
             raise UsageError(
                 "--jobs is of this machine, --scheduler of a cluster: give one"

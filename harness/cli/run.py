@@ -33,6 +33,7 @@ from harness.evaluation.run import Outcome, RunContext, execute, failed
 from harness.evaluation.select import (
     PROFILES,
     PlannedCell,
+    narrowed,
     on_hardware,
     part_of,
     profile,
@@ -159,7 +160,9 @@ class Selected:
 
 
 def select(options: opt.Run, baseline: Path, is_gate: bool = False) -> Selected:
-    """Select the cells of a command's options: those named, or else those of a profile.
+    """Select the cells of a command's options: those named, or those of a profile.
+
+    Among the cells of a profile that is named, methods and tasks choose.
 
     Notes say what a word was taken for, what a glob leaves out, and, even where a
     command is quiet, which modules of a folder given by hand its poolings do not use.
@@ -179,12 +182,13 @@ def select(options: opt.Run, baseline: Path, is_gate: bool = False) -> Selected:
     tasks = resolver.task_patterns(options.task)
     registry, corpora = resolver.registry, resolver.registry.corpora
     omissions = ""
-    if methods or tasks:
+    if options.profile is None and (methods or tasks):
         cells, omissions = select_cells(registry, methods, tasks, options.seeds)
-    elif is_gate:
+    elif options.profile is None and is_gate:
         cells = quick_set(registry, baseline)
     else:
         cells = profile(registry, profile_name, papers_of(baseline), options.seeds)
+        cells = narrowed(cells, registry, methods, tasks)
     if profile_name == "first":
         # A first run downloads no large encoder, and shows one that is there.
         large = registry.encoders[PAPERS_ENCODER]

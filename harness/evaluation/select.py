@@ -323,6 +323,34 @@ def profile(
     return tuple({cell.address: cell for cell in cells}.values())
 
 
+def narrowed(
+    cells: Sequence[PlannedCell],
+    registry: Registry,
+    methods: Sequence[str],
+    tasks: Sequence[str],
+) -> tuple[PlannedCell, ...]:
+    """The cells of a profile that patterns of methods and of tasks select; none select all.
+
+    Raises UsageError for a pattern that selects none of the cells.
+    """
+    for pattern in methods:
+        if not any(fnmatchcase(cell.method.id, pattern) for cell in cells):
+            raise UsageError(
+                f"-m {pattern!r} matches no method of the profile; leave --profile out to run it"
+            )
+    names = {task.name for task in registry.select_tasks(tasks)}
+    kept = tuple(
+        cell
+        for cell in cells
+        if not methods
+        or any(fnmatchcase(cell.method.id, pattern) for pattern in methods)
+        if not tasks or cell.task.name in names
+    )
+    if not kept:
+        raise UsageError("the profile has no cell of these methods on these tasks")
+    return kept
+
+
 def _is_of_bert_in_an_hour(cell: PlannedCell) -> bool:
     """Whether a cell is of BERT-base, fitted on its task's sentences without dropout, if at all."""
     method = cell.method

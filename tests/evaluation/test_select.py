@@ -17,6 +17,7 @@ from harness.evaluation.run import RunContext, execute
 from harness.evaluation.select import (
     PROFILES,
     is_embedded,
+    narrowed,
     on_hardware,
     planned_cells,
     profile,
@@ -74,6 +75,19 @@ def test_a_map_fitted_on_the_train_split_is_not_scored_on_it():
         UsageError, "no training split other than the sentences that are scored"
     ):
         planned_cells([method], [found.tasks["sick-r.all"]], 1)
+
+
+def test_patterns_choose_among_the_cells_of_a_profile(chosen):
+    found, papers = load_registry(), chosen["papers"]
+    assert narrowed(papers, found, [], []) == papers
+    kept = narrowed(papers, found, ["bert-base*"], ["sts1?.senteval", "sts-b"])
+    tasks = {f"sts1{n}.senteval" for n in range(2, 7)} | {"sts-b"}
+    assert cells(kept) == {
+        cell
+        for cell in cells(papers)
+        if cell.method.startswith("bert-base") and cell.task in tasks
+    }
+    assert kept
 
 
 # Precisions and devices
