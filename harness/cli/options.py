@@ -217,6 +217,14 @@ MostEncodings = Annotated[
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+DryRun = Annotated[
+    bool,
+    typer.Option(
+        "--dry-run",
+        help="Only show which cells can run, the work that is left, how long it takes and what "
+        "is missing.",
+    ),
+]
 
 
 # Groups of options: a command that takes one has an option for each of its fields

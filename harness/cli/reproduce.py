@@ -18,7 +18,7 @@ import typer
 
 from harness.cli import options as opt
 from harness.cli.first_run import fetch_small_data, next_step
-from harness.cli.run import Selected, measure, select
+from harness.cli.run import Selected, measure, plan_of, select
 from harness.cli.summary import (
     count_in_words,
     lines_of_differing_numbers,
@@ -31,7 +31,7 @@ from harness.core.environment import commit
 from harness.core.errors import AssetMissing, HarnessError
 from harness.core.terminal import counted, progress_on
 from harness.evaluation.compare import Resampler, compare_shown
-from harness.evaluation.plan import make_plan, plan_text
+from harness.evaluation.plan import plan_text
 from harness.evaluation.processes import Jobs
 from harness.evaluation.promote import promote
 from harness.registry import load_registry
@@ -45,6 +45,7 @@ from harness.results.layout import readme_of, require_own
 
 def reproduce_command(
     options: opt.Run,
+    dry_run: opt.DryRun = False,
     baseline: opt.Baseline = Path("results"),
     update: Annotated[
         bool, typer.Option("--update", help="Promote what was measured to BASELINE.")
@@ -72,17 +73,17 @@ def reproduce_command(
         options.require_whole("--sign")
         require_name(signed_by)
     is_first_run = options.profile == "first"
-    if is_first_run:
+    if is_first_run and not dry_run:
         options = fetch_small_data(options, load_registry())
     chosen = select(options, baseline)
+    if dry_run or not options.quiet:
+        plan = plan_of(chosen, options, baseline)
+        opt.say(plan_text(plan, opt.terminal_width()))
+    if dry_run:
+        return
     committed = Conclusions(baseline, chosen.registry)
     output = options.folder
     runs = committed.reopen(output)
-    if not options.quiet:
-        done_cells = None if options.overwrite else runs.store
-        plan = make_plan(chosen.cells, chosen.loader, done_cells)
-        opt.say(plan_text(plan, opt.terminal_width()))
-
     tables = runs.tables
     outcomes = measure(chosen, runs.store, options)
     records = [outcome.record for outcome in outcomes if outcome.record]

@@ -27,7 +27,9 @@ from harness.core.terminal import counted, progress_on
 from harness.core.types import Progress, Record
 from harness.data.places import Places, packaged, revision_of
 from harness.data.tasks.loader import TaskLoader, limited, limited_corpus
+from harness.evaluation.costs import Costs
 from harness.evaluation.embeddings import CachedEncoder
+from harness.evaluation.plan import Plan, make_plan, plan_text
 from harness.evaluation.processes import results_of
 from harness.evaluation.run import Outcome, RunContext, execute, failed
 from harness.evaluation.select import (
@@ -49,20 +51,14 @@ from harness.results.records import cell_of
 from harness.results.store import Store, note_failures
 
 if TYPE_CHECKING:
-    from harness.results.published import Table
+    from harness.results.published import PublishedNumber, Table
 
 JSON_FIELDS = ("method", "task", "seed", "scores", "pairs", "timings")
 
 
 def run_command(
     options: opt.Run,
-    dry_run: Annotated[
-        bool,
-        typer.Option(
-            "--dry-run",
-            help="Only show which cells can run, the work that is left and what is missing.",
-        ),
-    ] = False,
+    dry_run: opt.DryRun = False,
     gate: Annotated[
         bool,
         typer.Option(
@@ -100,20 +96,12 @@ def run_command(
     chosen = select(options, baseline, gate)
     store = Store(options.folder)
     if dry_run:
-        from harness.evaluation.plan import make_plan, plan_text
-
-        plan = make_plan(chosen.cells, chosen.loader, store)
+        plan = plan_of(chosen, options, baseline)
         text = plan_text(plan, opt.terminal_width())
         opt.say(json.dumps(asdict(plan)) if as_json else text)
         return
     # A fault in one of the tables is told before anything is measured.
-    papers = papers_of(baseline)
-    paths = tables_naming(papers, {cell.method.id for cell in chosen.cells})
-    tables: Sequence[Table] = ()
-    if paths:
-        from harness.results.published_tables import load_tables
-
-        tables = load_tables(papers, chosen.registry, paths)
+    tables = tables_of(chosen, baseline)
     line_of = None if options.quiet else _line_of_cell
     if as_json:
         line_of = _json_of_cell
@@ -211,6 +199,31 @@ def select(options: opt.Run, baseline: Path, is_gate: bool = False) -> Selected:
             name: limited_corpus(corpus, limit) for name, corpus in corpora.items()
         }
     return Selected(cells, TaskLoader(resolver.places, corpora), registry)
+
+
+def tables_of(chosen: Selected, baseline: Path) -> Sequence[Table]:
+    """The published tables that have a number of one of the methods."""
+    papers = papers_of(baseline)
+    paths = tables_naming(papers, {cell.method.id for cell in chosen.cells})
+    if not paths:
+        return ()
+    from harness.results.published_tables import load_tables
+
+    return load_tables(papers, chosen.registry, paths)
+
+
+def plan_of(chosen: Selected, options: opt.Run, baseline: Path) -> Plan:
+    """The plan of a command, with the published numbers of its cells, and what cells have cost.
+
+    Costs are of the records of the output folder and of the baseline.
+    """
+    runs = Store(options.folder)
+    costs = Costs([runs, Store(baseline)], chosen.registry)
+    numbers: list[PublishedNumber] = []
+    for table in tables_of(chosen, baseline):
+        numbers += table.numbers
+    done_cells = None if options.overwrite else runs
+    return make_plan(chosen.cells, chosen.loader, done_cells, costs, numbers)
 
 
 def measure(

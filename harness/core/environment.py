@@ -84,7 +84,7 @@ def environment() -> dict[str, Any]:
         "packages": packages(),
         "system": platform.system(),
         "machine": platform.machine(),
-        "processor": _processor(),
+        "processor": processor(),
         "threads": min(int(limit), cores()) if limit.isdigit() else cores(),
         "device": "cpu",
     }
@@ -104,7 +104,7 @@ def _version(package: str) -> str | None:
 
 
 @cache
-def _processor() -> str:
+def processor() -> str:
     """The processor's model name on Linux, elsewhere the name that the platform module gives."""
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.exists():

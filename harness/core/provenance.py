@@ -38,6 +38,7 @@ COMPUTING = (
 NOT_COMPUTING = (
     "evaluation/bootstrap.py",
     "evaluation/compare.py",
+    "evaluation/costs.py",
     "evaluation/plan.py",
     "evaluation/promote.py",
     "evaluation/select.py",

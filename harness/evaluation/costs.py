@@ -8,7 +8,7 @@ of one post-processor on the vectors of such encoders. What no record tells is u
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from statistics import median
 from typing import NamedTuple
@@ -108,6 +108,28 @@ class ShapeCosts:
         seconds = self._fits.get(wanted) or self._fits_of_kinds.get(wanted.of_kind)
         return None if seconds is None else median(seconds)
 
+    def seconds_a_row(
+        self, method: Method, rows_of: Callable[[str], int | None]
+    ) -> float | None:
+        """The seconds a row of fits of the method's kind on tasks; None where unknown.
+
+        Args:
+            method: The method.
+            rows_of: Gives the number of sentences of a task, or None where its data are
+                not here.
+        """
+        wanted = fit_kind(method, "")
+        if wanted is None:
+            return 0.0
+        wanted = wanted.of_kind
+        shares = []
+        for kind, seconds in self._fits_of_kinds.items():
+            if kind._replace(task="", fit_on=wanted.fit_on) == wanted and kind.task:
+                rows = rows_of(kind.task)
+                if rows:
+                    shares.append(median(seconds) / rows)
+        return median(shares) if shares else None
+
     def score(self, task: str) -> float:
         """The seconds of mapping and scoring a cell of the task; 0 where unknown."""
         seconds = self._scores.get(task)
@@ -164,8 +186,8 @@ class Costs:
     """
 
     def __init__(self, stores: Iterable[Store], registry: Registry) -> None:
+        self.registry = registry
         self._stores = tuple(stores)
-        self._registry = registry
         self._by_parameters: dict[int | None, ShapeCosts] = {}
 
     def of_shape(self, parameters: int | None) -> ShapeCosts:
@@ -175,7 +197,7 @@ class Costs:
             for of_cell in self._results.by_cell.values():
                 if _is_of_shape(of_cell[0].facts.get("parameters"), parameters):
                     records += of_cell
-            self._by_parameters[parameters] = ShapeCosts(records, self._registry)
+            self._by_parameters[parameters] = ShapeCosts(records, self.registry)
         return self._by_parameters[parameters]
 
     @cached_property

@@ -49,7 +49,13 @@ from harness.evaluation.fits import (
     needs_pass,
 )
 from harness.evaluation.processes import Jobs, results_of
-from harness.evaluation.select import MIN_COVERAGE, PlannedCell, run_order, units
+from harness.evaluation.select import (
+    MIN_COVERAGE,
+    PlannedCell,
+    fits_without_pass,
+    run_order,
+    units,
+)
 from harness.results.records import Cell
 from harness.results.store import Store
 
@@ -173,11 +179,25 @@ def execute(
 ) -> Iterator[Outcome]:
     """Run cells, and yield an outcome for each. A cell that is done is not run again.
 
+    Cells whose fits encode sentences of their own, which may take hours, come last: a run
+    that is ended before has all others.
+
     Args:
         cells: The cells, in any order; they are run in `run_order`.
         context: What the cells share.
         jobs: The number of processes, or the scheduler whose workers are taken instead.
     """
+    for has_quick_fits in (True, False):
+        part = [
+            cell for cell in cells if fits_without_pass(cell.method) is has_quick_fits
+        ]
+        yield from _execute_part(part, context, jobs)
+
+
+def _execute_part(
+    cells: Sequence[PlannedCell], context: RunContext, jobs: Jobs
+) -> Iterator[Outcome]:
+    """Encode what cells lack, and measure them, as `execute` does."""
     loader, progress = context.loader, context.progress
     encode_calls: list[Callable[[RunContext], Iterator[int]]] = []
     # Of an encoder under several maximum lengths the longest encodes first, and the others

@@ -99,6 +99,13 @@ def run_order(cell: PlannedCell) -> tuple[bool, str, str, float, str, str]:
     )
 
 
+def fits_without_pass(method: Method) -> bool:
+    """Whether no sentence is encoded for its fit alone: none of a corpus, none with dropout."""
+    return method.fit_on in (None, *TARGETS) and not any(
+        post.dropout for post in method.post
+    )
+
+
 def units(cells: Iterable[PlannedCell]) -> list[list[PlannedCell]]:
     """Group cells that share work: one process measures a unit, a cell after the other.
 
@@ -353,12 +360,8 @@ def narrowed(
 
 def _is_of_bert_in_an_hour(cell: PlannedCell) -> bool:
     """Whether a cell is of BERT-base, fitted on its task's sentences without dropout, if at all."""
-    method = cell.method
-    return (
-        base_name(method.encoder.name) == PAPERS_ENCODER
-        and method.fit_on in (None, *TARGETS)
-        and not any(post.dropout for post in method.post)
-    )
+    name = base_name(cell.method.encoder.name)
+    return name == PAPERS_ENCODER and fits_without_pass(cell.method)
 
 
 def _reads_embedded_files(cell: PlannedCell, registry: Registry) -> bool:

@@ -178,14 +178,16 @@ def test_a_plan_times_sentences_and_counts_what_else_is_left(tmp_path):
     plan = make_plan(planned, texts, runs)
     sentences = {t for split in TOY.splits for t in TOY.load(tmp_path, split).sentences}
     assert plan.sentences == len(sentences)
-    assert plan.seconds == pytest.approx(sum(map(len, sentences)) / 1000)
+    expected = pytest.approx(sum(map(len, sentences)) / 1000)
+    assert plan.first.encode_seconds == expected
     assert text(plan) == (
         f"4 of 4 cells can run here. {len(sentences)} sentences to encode (about 2 s), "
-        "then 3 fits and 4 scores."
+        "then 3 fits (time not known yet) and 4 scores."
     )
     list(execute(planned[:2], RunContext(texts, runs)))
     assert text(make_plan(planned, texts, runs)) == (
-        "4 of 4 cells can run here; 2 are already measured. 1 fit and 2 scores."
+        "4 of 4 cells can run here; 2 are already measured. 1 fit (time not known yet) "
+        "and 2 scores."
     )
     list(execute(planned, RunContext(texts, runs)))
     assert text(make_plan(planned[:1], texts, runs)) == (
@@ -200,7 +202,7 @@ def test_a_pass_over_a_corpus_is_left_until_it_is_made(tmp_path):
     planned = planned_cells([ON_FAR], [TOY, OTHER], seeds=1)
     plan = make_plan(planned, texts)
     assert plan.sentences > FAR.count
-    assert plan.seconds is None
+    assert plan.then.encode_seconds is None
     assert "1,000,045 sentences to encode (speed not known yet), then" in text(
         make_plan(planned[:1], texts)
     )
