@@ -244,11 +244,14 @@ class SeedSpread:
 
     @property
     def is_usual(self) -> bool:
-        """Whether the number is between the lowest and the highest, and near the mean."""
-        points = self.number.points
-        is_within = (
-            self.low is None or self.high is None or self.low <= points <= self.high
-        )
+        """Whether the number is between the lowest and the highest, and near the mean.
+
+        The paper's own number is one more training.
+        """
+        points, paper = self.number.points, self.number.published.score
+        if self.low is None or self.high is None:
+            return abs(self.deviations(points)) <= SEED_DEVIATIONS
+        is_within = min(self.low, paper) <= points <= max(self.high, paper)
         return is_within and abs(self.deviations(points)) <= SEED_DEVIATIONS
 
     @property

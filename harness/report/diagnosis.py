@@ -83,7 +83,7 @@ def answer_lines(
     available = ANSWER_LINES - len(closing)
     answer = _fitting([first], available)
     rest = available - len(answer)
-    if len(numbers) < rest:
+    if len(numbers) <= rest:
         rest -= len(numbers)
     else:
         numbers = []
@@ -283,13 +283,13 @@ def _details(
                 "check: train with five seeds, and report mean and standard deviation"
             )
     elif suggestion.method:
-        tasks = " ".join(
+        tasks = [
             number.published.task
             for number in diagnosis.rest
             if number.published.task
             and number.published.column.id in suggestion.columns
-        )
-        details.append(f"check: harness run -m '{suggestion.method}' -t {tasks}")
+        ]
+        details.append(f"check: harness run -m '{suggestion.method}' -t {tasks[0]}")
     elif printed is not None and printed.method:
         details.append(f"check: {command_to_measure(printed, registry)}")
     return details

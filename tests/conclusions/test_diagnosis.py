@@ -161,6 +161,20 @@ def test_a_measured_method_of_the_encoder_gives_all_columns_or_none(
         assert not any(each.method for each in diagnosis.explanations)
 
 
+def test_rows_of_bert_are_answered_by_what_bert_was_measured_to_score():
+    row = "simcse.b2/bert-whitening-target-all"
+    values = (43.20, 77.63, 66.25, 64.03, 67.15, 71.34, 60.60)
+    first = FOLDER.diagnose(row, of_columns(values)).explanations[0]
+    assert (first.certainty, first.changes) == ("certain", {"pooling": "first-last"})
+    row = "sbert.t1/avg-bert-embeddings"
+    values = (38.78, 57.98, 48.68, 63.15, 61.06, 46.35, 58.40)
+    diagnosis = FOLDER.diagnose(row, of_columns(values))
+    [fault] = diagnosis.faults
+    assert "57.98 is a misprint" in fault.fault
+    assert "your 48.68 is right" in fault.fault
+    assert diagnosis.is_rounding
+
+
 def test_explanations_of_differences_are_golden(approved):
     page = []
     for why, cases in ASKED.items():
