@@ -142,13 +142,15 @@ def _say_cells(
     is_for_people = not is_csv and not as_json
     rows = [
         row
-        for row in folder_rows(folder, every_score, published_too=is_for_people)
+        for row in folder_rows(
+            folder, every_score, published_too=is_for_people, methods=patterns.methods
+        )
         if patterns.selects(row.method, row.task)
     ]
     patterns.require_known({row.method for row in rows})
     if not rows:
         remedy = "harness table without -m and -t shows all"
-        if not folder.records.by_cell:
+        if not patterns.methods and not folder.records.by_cell:
             remedy = "harness run measures cells"
         raise UsageError(
             f"{folder.path}: found no score of these methods and tasks; {remedy}"
@@ -161,7 +163,8 @@ def _say_cells(
         shown = [{name: row[name] for name in names} for row in shown]
     _say_rows(shown, is_csv, as_json)
     methods = {row.method: None for row in rows}
-    for sentence in sentences_on_copies([*methods], folder.records, folder.registry):
+    records = folder.records_of_methods(patterns.methods)
+    for sentence in sentences_on_copies([*methods], records, folder.registry):
         opt.note(f"Note: {sentence}.")
 
 

@@ -27,7 +27,7 @@ from harness.report.sentences import (
 from harness.results.index import DIGEST_DIGITS_SHOWN, Results, value
 from harness.results.origins import other_weights, sentences_on_copies
 from harness.results.published import PublishedNumber
-from harness.results.reproduction import compose_method
+from harness.results.reproduction import compose_method, reproduce
 
 NOT_MEASURED_HERE = "nothing was measured here"
 # Listed in a sentence. More of them are counted: each record names its own commit.
@@ -115,7 +115,10 @@ def cite_table(name: str, folder: Conclusions) -> Citation:
 def cite_number(name: str, folder: Conclusions) -> Citation:
     """A published number, TABLE/ROW/COLUMN, with the records of its seeds."""
     number, registry = folder.published_number(name), folder.registry
-    reproduction = folder.reproductions(number.table)[number.id]
+    # Its method, fitted on other corpora too.
+    parts = str(number.method).partition("@")[0]
+    results = folder.records_of_methods([parts, f"{parts}@*"])
+    reproduction = reproduce(number, results, registry)
     if reproduction.scores:
         runs = "in one run"
         if reproduction.verdict.k is not None:
@@ -123,7 +126,7 @@ def cite_number(name: str, folder: Conclusions) -> Citation:
         measured = (
             f"measured {value(reproduction.scores)} {runs} "
             f"({reproduction.verdict.difference:+.2f}, {reproduction.state}) by {number.method} "
-            f"{_made_with(folder.records.select(number.measured_cells))}"
+            f"{_made_with(results.select(number.measured_cells))}"
         )
     else:
         reasons = [origin.difference for origin in reproduction.unpinned]
@@ -136,7 +139,7 @@ def cite_number(name: str, folder: Conclusions) -> Citation:
     if reproduction.scores:
         records: list[Record] = []
         for task in number.tasks:
-            records += folder.records.records(str(number.method), task)
+            records += results.records(str(number.method), task)
         sentences += _on_copies(str(number.method), records, registry)
     for standing in folder.standings.get(number.id, ()):
         words = standing_in_words(standing)
@@ -164,7 +167,7 @@ def cite_method(
         folder: The results.
         chosen_tasks: The tasks to cite; none: all that it was measured on.
     """
-    results, registry = folder.records, folder.registry
+    results, registry = folder.records_of_methods([name]), folder.registry
     method = compose_method(name, registry)
     if method is None and name not in results.methods:
         registry.parse(name)  # raises what is wrong with it

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path
 
@@ -63,13 +64,31 @@ class ResultsFolder:
         self.papers = papers or papers_of(path)
         self.store = Store(path)
         self._reproductions: dict[str, Mapping[str, Reproduction]] = {}
+        self._records_of_methods: dict[tuple[str, ...], Results] = {}
 
     # Records
 
     @cached_property
     def records(self) -> Results:
         """The records of all folders, a cell from the first folder that has it."""
-        results = Results.read(*map(Store, self.folders))
+        return self._read(())
+
+    def records_of_methods(self, methods: Sequence[str]) -> Results:
+        """The records of some methods, by ids and globs; the files of others are not opened."""
+        if "records" in vars(self) or not methods:
+            return self.records.select(
+                cell
+                for cell in self.records.by_cell
+                if not methods or any(fnmatchcase(cell[0], name) for name in methods)
+            )
+        names = tuple(methods)
+        if names not in self._records_of_methods:
+            self._records_of_methods[names] = self._read(names)
+        return self._records_of_methods[names]
+
+    def _read(self, methods: Sequence[str]) -> Results:
+        """The records of these methods; none are all."""
+        results = Results.read(*map(Store, self.folders), methods=methods)
         packaged = frozenset[str]()
         if len(self.folders) > 1:  # what one folder holds is shown as its own
             own_folders = [path for path in self.folders if not is_packaged(path)]
@@ -81,13 +100,6 @@ class ResultsFolder:
         stale = stale_cells(results, self.registry)
         return replace(results, packaged=packaged, stale=stale)
 
-    def records_of(self, folder: Path) -> Results:
-        """The records that are read from one of the folders."""
-        folders = self.records.folders
-        return self.records.select(
-            cell for cell in self.records.by_cell if folders[cell] == folder
-        )
-
     def is_packaged(self, method: str, task: str) -> bool:
         """Whether the records of a cell are among those that come with the harness."""
         folder = self.records.folders.get((method, task))
@@ -95,7 +107,10 @@ class ResultsFolder:
 
     def similarities(self, cell: Cell) -> Float[np.ndarray, " P"] | None:
         """The similarities of a cell's pairs, from the folder of its record; None without any."""
-        folder = self.records.folders.get((cell.method, cell.task))
+        if not any(Store(path).has_cosines(cell) for path in self.folders):
+            return None
+        records = self.records_of_methods([cell.method])
+        folder = records.folders.get((cell.method, cell.task))
         return None if folder is None else Store(folder).cosines(cell)
 
     # Published tables, against the records

@@ -118,13 +118,16 @@ class Results:
         return cls(dict(by_cell))
 
     @classmethod
-    def read(cls, *stores: Store) -> Results:
-        """Every record of these folders, all of a cell from the first folder that has it."""
+    def read(cls, *stores: Store, methods: Sequence[str] = ()) -> Results:
+        """The records of these folders, all of a cell from the first folder that has it.
+
+        `methods` are ids and globs of the methods that are read, by default all.
+        """
         by_cell: dict[CellName, list[Record]] = defaultdict(list)
         lines: dict[CellName, bytes] = defaultdict(bytes)
         folders: dict[CellName, Path] = {}
         for store in stores:
-            for line in store.lines():
+            for line in store.lines(methods):
                 cell = line.record.method, line.record.task
                 if folders.setdefault(cell, store.folder) is store.folder:
                     by_cell[cell].append(line.record)

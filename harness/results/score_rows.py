@@ -120,18 +120,26 @@ class ScoreRow:
 
 
 def folder_rows(
-    folder: ResultsFolder, every_score: bool = False, published_too: bool = False
+    folder: ResultsFolder,
+    every_score: bool = False,
+    published_too: bool = False,
+    methods: Sequence[str] = (),
 ) -> list[ScoreRow]:
-    """The rows of all records that a `ResultsFolder` reads, folder by folder.
+    """The rows of the records that a `ResultsFolder` reads, folder by folder.
+
+    `methods` are ids and globs of the methods that are read, by default all.
 
     The records of each folder are compared with the published tables of that folder.
     `score_rows` describes `every_score` and `published_too`.
     """
     rows: list[ScoreRow] = []
+    records = folder.records_of_methods(methods)
     for path in folder.folders:
         tables = load_tables(papers_of(path), folder.registry)
         source = "packaged" if is_packaged(path) else "own"
-        results = folder.records_of(path)
+        results = records.select(
+            cell for cell in records.by_cell if records.folders[cell] == path
+        )
         rows += score_rows(
             results,
             tables,

@@ -7,10 +7,13 @@ similarities of the pairs. Committed records are in a file for each method.
 
 from __future__ import annotations
 
+import fnmatch
 import json
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import unquote
 
 import numpy as np
 
@@ -78,13 +81,21 @@ class Store:
         for line in self.lines():
             yield line.record
 
-    def lines(self) -> Iterator[RecordLine]:
-        """Every record with its line, in the order of a run's paths."""
+    def lines(self, methods: Sequence[str] = ()) -> Iterator[RecordLine]:
+        """Every record with its line, in the order of a run's paths.
+
+        `methods` are ids and globs of methods; the files of others are not opened.
+        """
         folder = self.folder / RECORDS
+        patterns = [fnmatch.translate(method) for method in methods] or [".*"]
+        is_wanted = re.compile("|".join(patterns)).fullmatch
         lines: dict[Cell, RecordLine] = {}
         for path in folder.glob("*/*.jsonl"):
-            lines |= committed_lines(path)
+            if is_wanted(unquote(path.stem)):
+                lines |= committed_lines(path)
         for path in folder.rglob("seed-*.json"):
+            if not is_wanted(unquote(path.parents[1].name)):
+                continue
             record = self._record_of_run(path)
             cell = cell_of(record)
             if cell in lines:
@@ -174,6 +185,10 @@ class Store:
             inputs.items() <= record.digests.items()
             and sidecar.read("cosine") is not None
         )
+
+    def has_cosines(self, cell: Cell) -> bool:
+        """Whether a run left the similarities of a cell's pairs here."""
+        return self.path(cell).with_suffix(".safetensors").exists()
 
     def cosines(self, cell: Cell) -> Float[np.ndarray, " P"] | None:
         """The similarities of a cell's pairs, from the sidecar of a run; None without any.
