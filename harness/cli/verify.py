@@ -28,6 +28,7 @@ from harness.conclusions.cards import (
     mark_other_models,
     numbers_of_model,
 )
+from harness.conclusions.causes import read_causes
 from harness.core.digests import digest_of_repr
 from harness.core.errors import AssetMissing, HarnessError, UsageError
 from harness.core.files import file_name, make_folder, parse_json, write_atomically
@@ -47,6 +48,7 @@ from harness.report.card_check import (
     verification_text,
 )
 from harness.resolve import Resolver
+from harness.results.layout import COMMITTED, QUESTIONS
 from harness.transforms.pooling import NATIVE, Native
 
 # The programs whose versions a verification for a pull request states.
@@ -191,6 +193,7 @@ def _opened(
         faults=faults,
         weights=weights,
         data=data,
+        causes=read_causes(COMMITTED / QUESTIONS / "causes.toml").causes,
     )
     return scores, verification
 

@@ -72,6 +72,7 @@ class Statement:
         model: The model whose number it is, as a card names it.
         source: The file that states it.
         settings: The arguments of `encode` with which mteb measured it, by name.
+        versions: The versions of the packages with which mteb measured it, by name.
     """
 
     value: str
@@ -87,6 +88,7 @@ class Statement:
     model: str = ""
     source: str = ""
     settings: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    versions: Mapping[str, str] = field(default_factory=dict, hash=False)
 
 
 def text_of(value: Any) -> str:
@@ -290,12 +292,12 @@ def _statements_of_result_file(path: Path, text: str) -> Iterator[Statement]:
                 languages=tuple(map(text_of, scores.languages)),
                 of_mteb=True,
                 source=path.name,
-                settings=run_settings.get((task_name, scores.split, scores.subset), {}),
+                **run_settings.get((task_name, scores.split, scores.subset), {}),
             )
 
 
 def _run_settings(path: Path) -> Mapping[tuple[Any, ...], Mapping[str, Any]]:
-    """The arguments of `encode` by task, split and subset; none without a file.
+    """The `settings` and `versions` of statements by task, split and subset; none without a file.
 
     A line may name one split and one subset, or several. Raises DataError for a line that
     is no JSON object.
@@ -312,8 +314,14 @@ def _run_settings(path: Path) -> Mapping[tuple[Any, ...], Mapping[str, Any]]:
         splits = entry.get("splits") or [entry.get("split")]
         subsets = entry.get("subsets") or [entry.get("subset")]
         for split, subset in product(splits, subsets):
-            arguments = entry.get("encode_kwargs") or {}
-            settings[entry.get("task"), split, subset] = arguments
+            versions = entry.get("version")
+            if not isinstance(versions, dict):
+                versions = {}
+            settings[entry.get("task"), split, subset] = {
+                "settings": entry.get("encode_kwargs") or {},
+                # A package that is not installed has no version.
+                "versions": {name: text_of(v) for name, v in versions.items() if v},
+            }
     return settings
 
 

@@ -23,6 +23,7 @@ from harness.conclusions.card_statements import (
     card_files_of_model,
     statements_of_file,
 )
+from harness.conclusions.causes import Cause
 from harness.core.errors import AssetMissing, DataError, UsageError
 from harness.core.metrics.correlation import (
     CORRELATIONS,
@@ -450,6 +451,7 @@ class Verification:
         faults: A line for each file that could not be read.
         weights: The digest of its weights.
         data: The digest of the pairs of each task that was measured.
+        causes: The known causes of other numbers that have versions.
     """
 
     model: str
@@ -458,6 +460,33 @@ class Verification:
     faults: Sequence[str] = ()
     weights: str = ""
     data: Mapping[str, str] = field(default_factory=dict)
+    causes: Sequence[Cause] = ()
+
+    @property
+    def made_with(self) -> list[Mapping[str, str]]:
+        """The versions of packages with which its numbers were made, as far as they are stated."""
+        different = {
+            tuple(sorted(number.statement.versions.items())) for number in self.numbers
+        }
+        return [dict(versions) for versions in sorted(different) if versions]
+
+    @property
+    def causes_of_versions(self) -> list[Cause]:
+        """The causes that the versions have with which a number was made that differs.
+
+        The number has to differ by what the cause may do.
+        """
+        found = {}
+        for number in self.numbers:
+            if number.verdict is None or not number.differs:
+                continue
+            difference = number.verdict.difference or 0.0  # measured minus stated
+            for cause in self.causes:
+                lowest, highest = cause.gap
+                is_within = lowest <= -difference <= highest
+                if is_within and cause.is_of_versions(number.statement.versions):
+                    found[cause.id] = cause
+        return [*found.values()]
 
     @property
     def checked(self) -> list[CardNumber]:

@@ -11,6 +11,9 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from packaging.specifiers import SpecifierSet
+from packaging.version import InvalidVersion
+
 from harness.conclusions.numbers import ReportedNumber
 from harness.core.toml import read_typed
 from harness.results.published import PublishedNumber
@@ -38,6 +41,8 @@ class Cause:
         gaps: Other bounds than `gap`, for single columns by their ids.
         needs: Columns that have to be among the reader's, and to be explained.
         signs: `mixed` for a cause that moves some columns up and others down.
+        versions: The versions of packages that have it, by the name of the package, as
+            pip writes them: `>=5.5.0,<5.6.1`. All of them together have it.
     """
 
     id: str
@@ -53,6 +58,7 @@ class Cause:
     gaps: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     needs: tuple[str, ...] = ()
     signs: str = ""
+    versions: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.certainty not in CERTAINTIES:
@@ -64,6 +70,15 @@ class Cause:
             raise ValueError(
                 f"gap: wanted two numbers in ascending order, found {self.gap}"
             )
+        for specifier in self.versions.values():
+            SpecifierSet(specifier)  # raises ValueError for one that is none
+
+    def is_of_versions(self, versions: Mapping[str, str]) -> bool:
+        """Whether packages of these versions have it; False for a cause of no versions."""
+        return bool(self.versions) and all(
+            name in versions and _is_in(versions[name], specifier)
+            for name, specifier in self.versions.items()
+        )
 
     def applies_to(self, number: PublishedNumber) -> bool:
         """Whether it may affect the row of a published number."""
@@ -89,6 +104,14 @@ class Cause:
         if self.signs != "mixed" or len(numbers) == 1:
             return True
         return min(each.gap for each in numbers) < 0 < max(each.gap for each in numbers)
+
+
+def _is_in(version: str, specifier: str) -> bool:
+    """Whether a version, a release candidate too, is among those of a specifier."""
+    try:
+        return SpecifierSet(specifier).contains(version, prereleases=True)
+    except InvalidVersion:
+        return False
 
 
 def _matches(name: str, patterns: Sequence[str]) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from harness.conclusions.card_statements import MTEB_RESULTS
+from harness.conclusions.card_statements import MTEB_RESULTS, RUN_SETTINGS
 from harness.conclusions.cards import CardNumber, FoundChoices, Verification
 from harness.core.terminal import counted, signed, text_table
 from harness.report.table import markdown, rendered, table_of
@@ -58,6 +58,7 @@ def verification_text(verification: Verification, width: int | None = None) -> s
         f"{verification.model}: {_numbers_summary(verification)}",
         table,
         "\n".join(_followed_up(verification)),
+        "\n".join(versions_in_words(verification)),
         unchecked,
         "\n".join(verification.faults),
         where,
@@ -89,7 +90,7 @@ def verification_markdown(
         summary=_numbers_summary(verification),
         head=[name.capitalize() for name in VERIFICATION_HEAD],
         rows=[_number_row(number) for number in verification.checked],
-        followed_up=_followed_up(verification),
+        followed_up=[*_followed_up(verification), *versions_in_words(verification)],
         reasons=_reasons_unchecked(verification),
         versions=versions,
         date=date,
@@ -160,6 +161,22 @@ def _followed_up(verification: Verification) -> list[str]:
     return sentences
 
 
+def versions_in_words(verification: Verification) -> list[str]:
+    """With which versions the numbers were made, and the known faults of these, a sentence each."""
+    sentences = []
+    for versions in verification.made_with:
+        packages = ", ".join(f"{name} {version}" for name, version in versions.items())
+        sentences.append(
+            f"Numbers were made with {packages}, as {RUN_SETTINGS} states."
+        )
+    for cause in verification.causes_of_versions:
+        sentences.append(
+            f"These versions have a known cause of other numbers ({cause.source}): {cause.title}. "
+            f"To find out: {cause.check}. To change: {cause.change}."
+        )
+    return sentences
+
+
 def explanation_in_words(subject: str, explanation: FoundChoices) -> str:
     """`STS12 75.46 is reproduced with the prompt 'query: ' and max length 512 (75.4601).`"""
     scores = counted(explanation.tried, "score")
@@ -202,6 +219,8 @@ def verification_facts(verification: Verification) -> Facts:
         "hold": sum(number.holds for number in verification.checked),
         "exit_status": verification.exit_status,
         "faults": list(verification.faults),
+        "made_with": verification.made_with,
+        "causes_of_versions": [cause.id for cause in verification.causes_of_versions],
         "numbers": [_number_facts(number) for number in verification.numbers],
     }
 

@@ -2,20 +2,28 @@
 
 import json
 import math
+from dataclasses import replace
 
 import pytest
 import yaml
+from processes import ROOT
 
-from harness.conclusions.card_statements import MAX_NUMBERS, statements_of_file
+from harness.conclusions.card_statements import (
+    MAX_NUMBERS,
+    Statement,
+    statements_of_file,
+)
 from harness.conclusions.cards import (
     Verification,
+    interpret,
     mark_other_models,
     numbers_of_model,
     parse_metric,
 )
+from harness.conclusions.causes import read_causes
 from harness.core.errors import AssetMissing, DataError
 from harness.registry import load_registry
-from harness.results.verdict import readings_in_points
+from harness.results.verdict import CellState, Verdict, readings_in_points
 
 REGISTRY = load_registry()
 REVISION = "a0d554a64d88156834ff5ae9920b964011b16384"
@@ -269,15 +277,60 @@ def test_the_arguments_of_a_run_of_mteb_belong_to_its_numbers(tmp_path):
     lines = [
         {"task": "STS12", "split": "test", "subset": "en", "encode_kwargs": {"a": 1}},
         {"task": "STS12", "splits": ["test"], "subsets": ["default"],
-         "encode_kwargs": {"prompt_name": "query", "batch_size": 32}},
+         "encode_kwargs": {"prompt_name": "query", "batch_size": 32},
+         "version": {"torch": "2.9.0", "transformers": "5.1.0", "flash-attn": None}},
     ]  # fmt: skip
     settings = tmp_path / "run_settings.jsonl"
     settings.write_text("".join(json.dumps(line) + "\n" for line in lines))
     [statement] = statements_of_file(tmp_path / "STS12.json")
     assert statement.settings == {"prompt_name": "query", "batch_size": 32}
+    assert statement.versions == {"torch": "2.9.0", "transformers": "5.1.0"}
     settings.write_text("no json\n")
     with pytest.raises(DataError, match=r"run_settings.jsonl: wanted settings"):
         list(statements_of_file(tmp_path / "STS12.json"))
+
+
+FLASH = {
+    "flash-attn": "2.8.1",
+    "transformers": "5.0.0",
+    "sentence-transformers": "5.6.0",
+}
+
+
+@pytest.mark.parametrize(
+    ("versions", "causes"),
+    [
+        (FLASH, ["positions-shifted", "dtype-auto"]),
+        ({**FLASH, "sentence-transformers": "5.6.1"}, ["dtype-auto"]),
+        ({**FLASH, "transformers": "4.57.1"}, []),
+        ({**FLASH, "transformers": "5.0.0rc1"}, []),
+        ({"transformers": "from a branch"}, []),
+        ({}, []),
+    ],
+)
+def test_versions_of_a_run_have_the_causes_that_are_known_of_them(versions, causes):
+    known = read_causes(ROOT / "results/questions/causes.toml").causes
+    assert [cause.id for cause in known if cause.is_of_versions(versions)] == causes
+
+
+@pytest.mark.parametrize(("difference", "named"), [(0.4, True), (-0.7, False)])
+def test_a_cause_of_versions_is_named_where_it_may_have_done_it(difference, named):
+    """transformers 5 may open weights in half precision, which does half a point at most."""
+    versions = {"transformers": "5.1.0"}
+    statement = Statement(
+        "0.8", "cosine_spearman", "STS12", split="test", versions=versions
+    )
+    number = replace(
+        interpret(statement, load_registry()),
+        measured=80 + difference,
+        verdict=Verdict(CellState.DIFFERS, difference=difference),
+    )
+    known = read_causes(ROOT / "results/questions/causes.toml").causes
+    verification = Verification("model", "model.native", [number], causes=known)
+    assert verification.made_with == [versions]
+    assert [cause.id for cause in verification.causes_of_versions] == [
+        "dtype-auto"
+    ] * named
 
 
 @pytest.mark.parametrize(
