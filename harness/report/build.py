@@ -34,6 +34,7 @@ from harness.report.pictures import CHAIN_PICTURE, PICTURE, picture_of
 from harness.report.site_page import SITE_PAGE, made_from, site_page
 from harness.report.speed import speed_page
 from harness.report.table import rendered
+from harness.report.word_frequency import word_frequency_page
 from harness.results.index import methods_by_encoder
 
 # In a checkout of the harness: records of the example plug-ins, and the page with their
@@ -56,6 +57,7 @@ PAGES: Mapping[str, Callable[[Conclusions], str]] = {
     "contradicted.md": contradicted_page,
     "speed.md": speed_page,
     "noise.md": noise_page,
+    "word-frequency.md": word_frequency_page,
 }
 
 
