@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import threading
@@ -17,6 +18,7 @@ from harness.core.errors import HarnessError, UsageError
 from harness.core.provenance import PLUGINS, Plugin
 from harness.plugins import import_plugins
 
+LOG = logging.getLogger(__name__)
 SECONDS_BETWEEN_CHECKS = 0.5  # in which a worker looks whether its parent still runs
 WORKER_BYTES = 2 * 2**30  # an encoder of BERT's size and its task's vectors
 
@@ -71,9 +73,12 @@ def results_of(
     shared_pickled = bytes(dumps((name, shared)))
     call_in_worker = partial(_call_in_worker, parent, plugins, shared_pickled)
     try:
-        yield from parallel(
+        results = parallel(
             delayed(call_in_worker)(bytes(dumps(call))) for call in calls
         )
+        if isinstance(jobs, str):
+            results = _with_lost_workers_told(results, _client(jobs))
+        yield from results
     except TerminatedWorkerError:
         raise HarnessError(
             "a worker process was killed, perhaps for want of memory; what was done is "
@@ -87,6 +92,25 @@ def results_of(
                 f"({type(error).__name__})"
             ) from None
         raise
+
+
+def _with_lost_workers_told(
+    results: Iterator[CallResult], client: Any
+) -> Iterator[CallResult]:
+    """The results, with a line in the log for each worker that the cluster lost before one.
+
+    Dask gives the calls of a lost worker to others, so that the run only takes longer.
+    """
+    known_workers = set(client.nthreads())
+    for result in results:
+        workers = set(client.nthreads())
+        for address in sorted(known_workers - workers):
+            LOG.warning(
+                "harness: a worker of the cluster was lost, %s: others make its calls again",
+                address,
+            )
+        known_workers = workers
+        yield result
 
 
 @cache

@@ -94,6 +94,28 @@ def test_a_cluster_gives_the_records_of_one_process(
     assert scores(outcomes) == scores_of_one_process
 
 
+def kill_once(number, folder):
+    """A worker's process is killed by the call of 2, the first time that it is made."""
+    killed = folder / "killed"
+    if number == 2 and not killed.exists():
+        killed.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return number
+
+
+def test_a_lost_worker_is_told_in_one_line_and_its_calls_are_made_again(
+    tmp_path, scheduler, caplog
+):
+    calls = [partial(kill_once, number, tmp_path) for number in range(6)]
+    with caplog.at_level("WARNING", logger="harness"):
+        assert sorted(results_of(calls, scheduler)) == [*range(6)]
+    [told] = [each for each in caplog.records if each.name.startswith("harness")]
+    assert told.getMessage().startswith(
+        "harness: a worker of the cluster was lost, tcp://"
+    )
+    assert "\n" not in told.getMessage()
+
+
 @pytest.mark.parametrize("count", [1, 3, 50])
 def test_the_shards_of_a_plan_are_the_whole_with_no_cell_twice(count):
     cells = []
