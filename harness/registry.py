@@ -67,7 +67,7 @@ class Registry:
     Examples:
         >>> from harness import load_registry
         >>> sorted(load_registry().poolings)[:6]
-        ['cls', 'first-last', 'last2', 'layer', 'max', 'mean']
+        ['cls', 'first-last', 'last2', 'last4', 'layer', 'max']
     """
 
     encoders: Mapping[str, EncoderConfig]

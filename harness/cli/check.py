@@ -78,6 +78,8 @@ def check_command(
     if published is not None:
         status = check_published(published, since=since, page=page, as_json=as_json)
         raise typer.Exit(status)
+    opt.note_packaged(baseline)
+    patterns = opt.record_patterns(method, task, encoder)
     if not results.is_dir():
         command = "harness run --gate"
         command += "" if results == Path("runs") else f" -o {results}"
@@ -85,8 +87,6 @@ def check_command(
             f"--results {results}: there is no such folder; measure first: {command}",
             command,
         )
-    opt.note_packaged(baseline)
-    patterns = opt.record_patterns(method, task, encoder)
     # Without the records that come with the harness.
     runs, committed = (
         ResultsFolder(folder, patterns.registry, folders=[folder])

@@ -254,7 +254,11 @@ def measure(
     places = chosen.loader.places
     make_folder(store.folder, "--output")
     make_folder(places.cache, CACHE_SETTING)
-    for sentence in sentences_on_encoders(cells, chosen.registry, places):
+    told = cells
+    if options.quiet:  # of a folder under a name of its own, nothing has to be said
+        by_hand = chosen.registry.by_hand
+        told = tuple(c for c in cells if base_name(c.encoder.name) not in by_hand)
+    for sentence in sentences_on_encoders(told, chosen.registry, places):
         opt.note(f"Note: {sentence}.")
     trainings = missing_trainings(cells, places)
     bar = Progress() if options.quiet else progress_on(sys.stderr)

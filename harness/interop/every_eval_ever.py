@@ -16,11 +16,11 @@ from harness.core.interfaces import Hub
 from harness.core.metrics import metric_of
 from harness.core.types import Task
 from harness.registry import Registry
-from harness.report.bibtex import HARNESS_KEY
 from harness.results.reproduction import compose_method
 from harness.results.score_rows import ScoreRow
 
 SCHEMA_VERSION = "0.3.0"
+DISTRIBUTION = "sentence-embedding-harness"
 
 # The range of a score in points, by the names of metrics; other scores state none.
 RANGES: Mapping[str, tuple[float, float]] = {
@@ -65,17 +65,17 @@ def _content(
     model = _model_info(first, registry)
     return {
         "schema_version": SCHEMA_VERSION,
-        "evaluation_id": f"{HARNESS_KEY}/{model['id']}/{timestamp}",
+        "evaluation_id": f"{DISTRIBUTION}/{model['id']}/{timestamp}",
         "retrieved_timestamp": str(timestamp),
         "source_metadata": {
-            "source_name": HARNESS_KEY,
+            "source_name": DISTRIBUTION,
             # Its files have scores, and not the similarities of single pairs.
             "source_type": "documentation",
-            "source_organization_name": HARNESS_KEY,
+            "source_organization_name": DISTRIBUTION,
             "evaluator_relationship": "third_party",
         },
         "eval_library": {
-            "name": HARNESS_KEY,
+            "name": DISTRIBUTION,
             "version": first.harness or "unknown",
             "additional_details": _texts(commit=first.commit, plugin=first.plugin),
         },

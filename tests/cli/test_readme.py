@@ -94,7 +94,11 @@ def test_a_run_of_what_is_carried_measures_without_anything_else(
     answer = answer_in_readme_folder(arguments)
     assert answer.status == 0
     patterns = parsed(arguments)["method"]
-    methods = [m for m in load_registry().methods if fnmatchcase(m, *patterns)]
+    methods = [
+        method
+        for method in load_registry().methods
+        if any(fnmatchcase(method, pattern) for pattern in patterns)
+    ]
     measured = [line for line in answer.out.splitlines() if " seed 0: " in line]
     records = list((tmp_path / "runs" / "records").rglob("seed-*.json"))
     assert len(measured) == len(records) == len(methods)

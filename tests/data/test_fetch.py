@@ -147,7 +147,7 @@ def test_weights_that_are_gone_or_damaged_are_fetched_again(fetch, tmp_path, gon
     else:
         file.resolve().write_bytes(WEIGHTS[::-1])
         status, _, err = fetch("pinned", "--offline")
-        assert (status, f"wanted {sha256(WEIGHTS)}" in err) == (1, True)
+        assert (status, "fetch it again" in err) == (1, True)
     assert fetch("pinned")[0] == 0
     assert file.read_bytes() == WEIGHTS
 

@@ -39,7 +39,7 @@ MARKUP = {"link_open", "image", "strong_open", "s_open", "fence", "code_block", 
 LATEX_COMMANDS = {
     "begin", "end", "toprule", "midrule", "bottomrule", "multicolumn", "textit", "texttt", "quad",
     "textbackslash", "textasciitilde", "textasciicircum", "textless", "textgreater",
-    "textasciigrave", "textbar", "textsuperscript", "dag", "circ",
+    "textasciigrave", "textbar", "textsuperscript", "dag", "circ", "uparrow",
 }  # fmt: skip
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from fakes import made_record
 
+from harness.conclusions.folder import Conclusions
 from harness.results.folder import ResultsFolder
 from harness.results.index import main_path
 from harness.results.layout import COMMITTED, OWN, RUNS, reading_order
@@ -19,7 +20,7 @@ from harness.results.store import Store
 def test_a_folder_without_questions_asks_nothing(tmp_path):
     (tmp_path / "papers").mkdir()
     shutil.copy(COMMITTED / "papers" / "sif.t1.toml", tmp_path / "papers")
-    folder = ResultsFolder(tmp_path)
+    folder = Conclusions(tmp_path)
     assert folder.papers == tmp_path / "papers"
     assert [table.id for table in folder.tables] == ["sif.t1"]
     assert folder.claims is None
