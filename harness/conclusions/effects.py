@@ -104,9 +104,10 @@ def measured_scores(results: Results, registry: Registry, protocol: Protocol) ->
     }
     scores: dict[Protocol, float] = {}
     for (method, task), records in results.by_cell.items():
-        if other_weights(method, records, registry):
+        # The task is looked at first: a folder has a hundred others.
+        if task not in scores_of_task or other_weights(method, records, registry):
             continue
-        for metric, aggregation in scores_of_task.get(task, ()):
+        for metric, aggregation in scores_of_task[task]:
             path = (metric, aggregation) if aggregation else (metric,)
             score = results.value(method, task, *path).mean
             if score is None:

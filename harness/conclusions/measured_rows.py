@@ -109,7 +109,7 @@ def measured_rows(
     """
     single = [number for number in numbers if number.published.task]
     protocols = [number.published.protocol for number in single]
-    if not single or protocols[0].encoder == UNKNOWN:
+    if len(single) < COLUMNS_OF_A_MODEL or protocols[0].encoder == UNKNOWN:
         return
     encoder, own = protocols[0].encoder, protocols[0]
     tasks_of_columns = [_forms_of_task(number, registry) for number in single]
