@@ -182,12 +182,14 @@ def local_task(name: str, data_dir: Path) -> AbsTaskSTS:
     pairs = load_registry().tasks[name].pairs(data_dir)
     columns = {"sentence1": pairs.a, "sentence2": pairs.b, "score": pairs.gold}
     rows = Dataset.from_dict(columns)
-    splits = DatasetDict(dict.fromkeys(mteb_task.eval_splits, rows))
-    mteb_task.dataset = {"default": splits}
+    # mteb evaluates further splits of some tasks, whose pairs these are not.
+    split = mteb_task.eval_splits[-1]
+    mteb_task.dataset = {"default": DatasetDict({split: rows})}
     mteb_task.data_loaded = True
     changes = {
         "dataset": {"path": LOCAL_PATH, "revision": name},
         "main_score": "spearman",
+        "eval_splits": [split],
     }
     mteb_task.metadata = mteb_task.metadata.model_copy(update=changes)
     return mteb_task
