@@ -303,7 +303,9 @@ class GeometryPicture:
             xlabel="uniformity (lower is more uniform)",
             ylabel="alignment (lower is closer)",
         )
-        axes.legend(frameon=False)
+        for sign in axes.legend(frameon=False).legend_handles:
+            sign.set_array(None)  # a colour is a score, and no calibration's
+            sign.set_color("black")
 
 
 def atlas_pictures(folder: Conclusions) -> Iterable[LinePicture | GeometryPicture]:
