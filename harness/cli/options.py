@@ -254,7 +254,7 @@ class Selection:
         typer.Option(
             help="Cells by a name; -m and -t choose among them. first: what a new machine measures "
             "in minutes; embedded: what is included; standard: the registered methods; papers: "
-            "the published cells; bert: those of BERT-base within an hour; all."
+            "the published cells; bert: those of BERT-base that take about an hour; all."
         ),
     ] = None
     seeds: Seeds = 5

@@ -181,9 +181,9 @@ def differing(folder: Conclusions) -> ShownTable | None:
         elif number.id in inherited:
             reason = "the mean of its row, with a misprint in it"
         place = f"{number.place}: {number.row.label}, {number.column.label}"
-        rows.append([place, number.shown, reproduction.shown, reason])
-    head = ("what differs", "printed", "measured", "why")
-    return table_of(head, rows) if rows else None
+        rows.append([place, reason, number.shown, reproduction.shown])
+    head = ("what differs", "why", "printed", "measured")
+    return table_of(head, rows, texts=2) if rows else None
 
 
 def missing(folder: Conclusions) -> str:
