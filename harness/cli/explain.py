@@ -2,7 +2,7 @@
 
 `explain` has four answers: the rows of a table, why a reader's number differs from a
 published one (--mine), what each choice of a protocol was measured to do, and under which
-choices a model at hand gives a number (--model).
+choices a model at hand gives a number or a row (--model).
 """
 
 from __future__ import annotations
@@ -62,7 +62,8 @@ def explain_command(
         str | None,
         typer.Option(
             metavar="MODEL",
-            help="Model at hand, with a task in the place of a cell: measures what gives --mine.",
+            help="Model at hand: measures which choices give all numbers of the row, or --mine. "
+            "A task in the place of the row has one number.",
         ),
     ] = None,
     metric: Annotated[
@@ -84,10 +85,11 @@ def explain_command(
     With --mine an answer of ten lines: whether your number is printed elsewhere, is one
     of several seeds, or has a known cause. Without, every choice of the number's
     protocol (pooling, text, split, metric, aggregation, length, post-processing) with
-    its measured effect on a score. With --model the number of a task is looked for
-    among other scores, pairs, poolings, prompts, lengths and precisions of that model,
-    the cheapest first; exit status 1 if none gives its digits. With --power, what is needed
-    to tell two systems apart on a task that both score 78, or --mine.
+    its measured effect on a score. With --model the choices are looked for that give all
+    numbers of the row, yours (--mine) or the printed ones: pooling, length,
+    post-processing, pairs and score, one changed before two; or, of a task, those that
+    give its number, prompts and precisions among them; exit status 1 if none does. With
+    --power, what is needed to tell two systems apart on a task that both score 78, or --mine.
     """
     if mine == STANDARD_INPUT:
         mine = sys.stdin.read()
@@ -107,11 +109,19 @@ def explain_command(
         _name_owners(folder, mine, cell or "", verbose=verbose, as_json=as_json)
         return
     if model is not None:
-        if mine is None:
-            raise UsageError("--model needs --mine NUMBER, the number to look for")
         # Only a search opens models, with the modules that take.
-        from harness.cli.verify import search_choices
+        from harness.cli.verify import search_choices, search_protocols
 
+        if "/" in cell:
+            status = search_protocols(
+                cell, mine, model, sources, most_encodings=encodings, as_json=as_json
+            )
+            raise typer.Exit(status)
+        if mine is None:
+            raise UsageError(
+                "--model needs --mine NUMBER, the number to look for, or a published row: "
+                "explain TABLE/ROW --model MODEL"
+            )
         status = search_choices(
             cell,
             mine,

@@ -1,7 +1,8 @@
 """`harness verify`: whether a model scores what its card says; and `harness explain --model`.
 
 The numbers of a model (its card, `.eval_results`, result files of mteb) are measured, and
-it is said which are reproduced. `search_choices` looks for the choices that give a number.
+it is said which are reproduced. `search_choices` looks for the choices that give a number,
+`search_protocols` for those that give all numbers of a row.
 """
 
 from __future__ import annotations
@@ -29,13 +30,17 @@ from harness.conclusions.cards import (
     numbers_of_model,
 )
 from harness.conclusions.causes import read_causes
+from harness.conclusions.numbers import row_and_column
 from harness.core.digests import digest_of_repr
 from harness.core.errors import AssetMissing, HarnessError, UsageError
 from harness.core.files import file_name, make_folder, parse_json, write_atomically
-from harness.core.terminal import Bar
+from harness.core.metrics.correlation import CORRELATION_SCORES
+from harness.core.terminal import Bar, wrapped
+from harness.core.types import AGGREGATIONS, Method
 from harness.data.places import Places
 from harness.data.tasks.loader import TaskLoader
 from harness.encoders.checkpoint import MODULES_FILE
+from harness.evaluation.row_search import RowScores, Target, search_row
 from harness.evaluation.search import Explainer, check_numbers, explained
 from harness.evaluation.variants import VariantScores
 from harness.registry import look_up
@@ -47,8 +52,11 @@ from harness.report.card_check import (
     verification_markdown,
     verification_text,
 )
+from harness.report.row_search import row_search_facts, row_search_lines
 from harness.resolve import Resolver
 from harness.results.layout import COMMITTED, QUESTIONS
+from harness.results.published import PublishedNumber
+from harness.results.verdict import Published
 from harness.transforms.pooling import NATIVE, Native
 
 # The programs whose versions a verification for a pull request states.
@@ -270,6 +278,20 @@ def search_choices(
             f"{number.why_not}"
         )
     scores = _model(model, resolver)
+    if scores.method.post:
+        # What reads prompts and modules fits nothing.
+        printed = number.readings[0]
+        target = Target(
+            column=task_name,
+            task=task,
+            similarity=number.similarity,
+            correlation=number.correlation,
+            aggregation=number.aggregation,
+            number=printed,
+        )
+        return _search_and_say(
+            task_name, scores.method, [target], resolver, most_encodings, as_json
+        )
     explainer = Explainer(scores, resolver.registry, most_encodings, opt.note)
     with Bar(sys.stderr) as scores.progress:
         found = explainer.search(task, [number])[number]
@@ -279,3 +301,78 @@ def search_choices(
     else:
         opt.say(explanation_in_words(f"{task_name} {target}", found))
     return 0 if found.measured is not None else 1
+
+
+def search_protocols(
+    place: str,
+    mine: str | None,
+    model: str,
+    sources: opt.Sources,
+    *,
+    most_encodings: int | None,
+    as_json: bool,
+) -> int:
+    """Print the protocols under which a model gives all numbers of a row; the exit status.
+
+    Args:
+        place: `TABLE/ROW`, or `TABLE/ROW/COLUMN`.
+        mine: The numbers of the columns; None for the printed ones.
+        model: The method as it is stated.
+        sources: The results folder and encoders.
+        most_encodings: As in `search_row`.
+        as_json: Whether facts are printed and not sentences.
+    """
+    folder = sources.folder
+    resolver = Resolver.from_options(
+        Places.from_environment(os.environ), sources.encoder
+    )
+    row_id, column = row_and_column(place)
+    numbers: Sequence[tuple[PublishedNumber, Published]]
+    if mine is None:
+        printed = folder.numbers_of(row_id, column)
+        numbers = [(each, each.published) for each in printed if each.published]
+    else:
+        reported = folder.reported(place, mine)
+        numbers = [(each.published, each.given) for each in reported]
+    targets = []
+    for published, number in numbers:
+        task = resolver.registry.tasks.get(published.task or "")
+        score = CORRELATION_SCORES.get(published.metric)
+        if task is not None and score is not None:
+            similarity, correlation = score
+            target = Target(
+                column=published.column.id,
+                task=task,
+                similarity=similarity,
+                correlation=correlation,
+                aggregation=published.aggregation or AGGREGATIONS[0],
+                number=number,
+            )
+            targets.append(target)
+    method = resolver.method(model)
+    return _search_and_say(place, method, targets, resolver, most_encodings, as_json)
+
+
+def _search_and_say(
+    subject: str,
+    method: Method,
+    targets: Sequence[Target],
+    resolver: Resolver,
+    most_encodings: int | None,
+    as_json: bool,
+) -> int:
+    """Search for the protocols of numbers, and print what was found; the exit status."""
+    registry = resolver.registry
+    scores = RowScores(TaskLoader(resolver.places, registry.corpora), registry)
+    with Bar(sys.stderr) as scores.progress:
+        found = search_row(
+            method, targets, scores, most_encodings=most_encodings, note=opt.note
+        )
+    if as_json:
+        facts = {"method": method.id, "place": subject}
+        opt.say(json.dumps(facts | row_search_facts(found)))
+    else:
+        width = opt.terminal_width()
+        for line in row_search_lines(subject, found):
+            opt.say(wrapped(line, width))
+    return 0 if found.is_found else 1

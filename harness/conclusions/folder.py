@@ -58,6 +58,7 @@ from harness.conclusions.traps import Trap
 from harness.core.arrays import Float
 from harness.core.hardware import base_name
 from harness.core.toml import read_rows
+from harness.registry import look_up
 from harness.results.differences import Floors, read_floors
 from harness.results.folder import ResultsFolder
 from harness.results.index import encoder_of_method
@@ -276,6 +277,30 @@ class Conclusions(ResultsFolder):
             }
         pasted = read_pasted(mine, self.published_columns)
         return [origin_of(row, rows, is_of_table=bool(table)) for row in pasted]
+
+    # A row and a reader's numbers for it
+
+    def numbers_of(self, row_id: str, column: str = "") -> Sequence[PublishedNumber]:
+        """The published numbers of a row, or of one of its columns.
+
+        Raises UsageError if there is no such row or column.
+        """
+        if column:
+            return (self.published_number(f"{row_id}/{column}"),)
+        table = self.table(row_id.partition("/")[0])
+        by_row = {each.row_id: each.row for each in table.numbers}
+        row = look_up("row", row_id, by_row)
+        return [each for each in table.numbers if each.row == row]
+
+    def reported(self, place: str, mine: str) -> Sequence[ReportedNumber]:
+        """A reader's numbers for a row, or for one of its columns.
+
+        The arguments and errors are those of `diagnose`.
+        """
+        row_id, column = row_and_column(place)
+        columns = [*self.numbers_by_row.get(row_id, ())]
+        values = values_of_row(mine, self.published_columns, column, columns)
+        return reported_numbers(row_id, values, self.tables)[0]
 
     # Why a number is what it is
 

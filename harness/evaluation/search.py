@@ -6,7 +6,8 @@ for which `explained` searches.
 
 `Explainer.search` looks among other scores of the same vectors, other pairs of the data
 set, and variants of the encoding, the cheapest and likeliest first. A number with few
-digits is hit by chance where many scores are tried, and its explanation says so.
+digits is hit by chance where many scores are tried, and its explanation says so. No
+explanation changes more than two settings.
 """
 
 from __future__ import annotations
@@ -28,12 +29,11 @@ from harness.registry import Registry
 from harness.results.verdict import TOLERANCES
 from harness.transforms.pooling import MEAN, POOLINGS
 
-# Points that the scores of two programs differ by in half precision, where the order of
-# sums decides more than the last digits.
-DIGITS_OF_HALVES = 0.03
 # Points by which a score under other choices may miss the digits of a number. Runs of one
 # model years apart differ by 4e-5; a number with two decimals is known to 0.005 alone.
 DIGITS_OF_EXPLANATIONS = 5e-4
+# That an explanation changes: among combinations of more, some give any number.
+MOST_CHOICES = 2
 NEIGHBOURHOOD = 1.0  # points on each side of a number in which tried scores are counted
 # If more tried scores than this are expected to have the digits by chance, the explanation
 # says so.
@@ -269,8 +269,7 @@ class Explainer:
             # Half precision gives no digits for sure, so that other scores of it prove nothing.
             is_half = variant.dtype != FLOAT32
             others = [AS_STATED] if holding or is_half else SCORES
-            tolerance = DIGITS_OF_HALVES if is_half else DIGITS_OF_EXPLANATIONS
-            given = _given(numbers, holding, scores, others, words, tried, tolerance)
+            given = _given(numbers, holding, scores, others, words, tried)
             if given:
                 self.likely.insert(0, variant)
                 return given
@@ -374,6 +373,8 @@ def _given(
         return {}
     is_alone = len(numbers) + len(holding) == 1
     for settings in others:
+        if len(settings) + len(words) > MOST_CHOICES:
+            continue
         explanations = {}
         for number in numbers:
             other = replace(number, **settings)

@@ -183,10 +183,12 @@ def explanation_in_words(subject: str, explanation: FoundChoices) -> str:
     if explanation.measured is None:
         return f"{subject}: {explanation.reason} ({scores} tried)."
     choices = " and ".join(explanation.words) or "the model's own settings"
-    sentence = f"{subject} is reproduced with {choices} ({explanation.measured:.4f})."
     if explanation.is_chance:
-        sentence += f" That may be chance: {scores} were looked at."
-    return sentence
+        return (
+            f"{subject}: {choices} gives {explanation.measured:.4f}, which may be chance: "
+            f"{scores} were looked at, and a single number cannot decide."
+        )
+    return f"{subject} is reproduced with {choices} ({explanation.measured:.4f})."
 
 
 def _reasons_unchecked(verification: Verification) -> list[str]:
