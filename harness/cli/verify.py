@@ -281,7 +281,7 @@ def search_choices(
     if scores.method.post:
         # What reads prompts and modules fits nothing.
         printed = number.readings[0]
-        target = Target(
+        column = Target(
             column=task_name,
             task=task,
             similarity=number.similarity,
@@ -290,7 +290,7 @@ def search_choices(
             number=printed,
         )
         return _search_and_say(
-            task_name, scores.method, [target], resolver, most_encodings, as_json
+            task_name, scores.method, [column], resolver, most_encodings, as_json
         )
     explainer = Explainer(scores, resolver.registry, most_encodings, opt.note)
     with Bar(sys.stderr) as scores.progress:
