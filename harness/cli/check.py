@@ -80,13 +80,6 @@ def check_command(
         raise typer.Exit(status)
     opt.note_packaged(baseline)
     patterns = opt.record_patterns(method, task, encoder)
-    if not results.is_dir():
-        command = "harness run --gate"
-        command += "" if results == Path("runs") else f" -o {results}"
-        raise AssetMissing(
-            f"--results {results}: there is no such folder; measure first: {command}",
-            command,
-        )
     # Without the records that come with the harness.
     runs, committed = (
         ResultsFolder(folder, patterns.registry, folders=[folder])
@@ -96,7 +89,15 @@ def check_command(
     gate = Gate(runs, committed, plugins)
     cells_of_gate = (*gate.rules.quick_cells, *gate.records)
     patterns.require_known({cell.method for cell in cells_of_gate})
-    report = gate.check(gate.cells_to_check(patterns.methods, patterns.tasks))
+    cells = gate.cells_to_check(patterns.methods, patterns.tasks)
+    if not results.is_dir():
+        command = "harness run --gate"
+        command += "" if results == Path("runs") else f" -o {results}"
+        raise AssetMissing(
+            f"--results {results}: there is no such folder; measure first: {command}",
+            command,
+        )
+    report = gate.check(cells)
     if as_json:
         facts = {"status": report.exit_status, **asdict(report)}
         opt.say(json.dumps(facts))

@@ -87,7 +87,7 @@ class Store:
         `methods` are ids and globs of methods; the files of others are not opened.
         """
         folder = self.folder / RECORDS
-        patterns = [fnmatch.translate(method) for method in methods] or [".*"]
+        patterns = [fnmatch.translate(method) for method in methods] or ["(?s:.*)"]
         is_wanted = re.compile("|".join(patterns)).fullmatch
         lines: dict[Cell, RecordLine] = {}
         for path in folder.glob("*/*.jsonl"):

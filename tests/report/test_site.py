@@ -17,7 +17,7 @@ from harness.report.table import TEMPLATE_FOLDER
 from harness.results.index import Results
 
 DATA_TABLES = TEMPLATE_FOLDER / "vendor" / "dataTables.min.js"
-LARGEST = 3_000_000  # bytes
+LARGEST = 4_000_000  # bytes
 
 
 @pytest.fixture(scope="module")
