@@ -150,6 +150,14 @@ def verify_command(
                     )
                     numbers = explained(numbers, explainer)
             verification = replace(verification, numbers=numbers)
+            if verification.checked:
+                task = resolver.registry.tasks[verification.checked[0].task]
+                try:
+                    effect = scores.batch_effect(task)
+                    verification = replace(verification, batch_effect=effect)
+                except HarnessError as error:  # of texts in one batch alone
+                    faults = (*verification.faults, str(error))
+                    verification = replace(verification, faults=faults)
         statuses.append(verification.exit_status)
         if output is not None:
             facts = {**verification_facts(verification), "key": key}

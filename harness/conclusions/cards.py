@@ -440,6 +440,21 @@ def _plain_name(model: str) -> str:
 # All numbers of a model
 
 
+@dataclass(frozen=True, kw_only=True)
+class BatchEffect:
+    """What a model makes of texts in one batch, beside what it makes of each alone.
+
+    Attributes:
+        task: The task whose texts they are.
+        texts: How many texts.
+        largest: The largest difference, as a share of the largest number in the vectors.
+    """
+
+    task: str
+    texts: int
+    largest: float
+
+
 @dataclass(frozen=True)
 class Verification:
     """A model's numbers, checked.
@@ -452,6 +467,8 @@ class Verification:
         weights: The digest of its weights.
         data: The digest of the pairs of each task that was measured.
         causes: The known causes of other numbers that have versions.
+        batch_effect: How its vectors depend on the batch; None if they do not, or if the
+            encoder is run here, where they do not.
     """
 
     model: str
@@ -461,6 +478,7 @@ class Verification:
     weights: str = ""
     data: Mapping[str, str] = field(default_factory=dict)
     causes: Sequence[Cause] = ()
+    batch_effect: BatchEffect | None = None
 
     @property
     def made_with(self) -> list[Mapping[str, str]]:

@@ -134,16 +134,36 @@ class FunctionEncoder:
     Attributes:
         key: The digest of everything that changes its vectors.
         function: Gives the encodings of texts, in their order.
+        in_one_batch: Gives them where all texts go through the model together; None
+            where `function` does so.
     """
 
     key: str
     function: Callable[[Sequence[str]], Encoding] = field(repr=False)
+    in_one_batch: Callable[[Sequence[str]], Encoding] | None = field(
+        default=None, repr=False
+    )
 
     facts: ClassVar[Mapping[str, object]] = {}
 
     def encode(self, texts: Sequence[str]) -> Encoding:
         """The encodings of the texts, in order."""
         return self.function(texts)
+
+    def batch_gap(self, texts: Sequence[str]) -> float:
+        """The largest difference between the encodings of texts alone and in one batch.
+
+        It is a share of the largest number in them.
+        """
+        together = (self.in_one_batch or self.function)(texts)
+        each_alone = [self.function([text]) for text in texts]
+        gaps = [0.0]
+        for name, array in together.arrays.items():
+            alone = np.concatenate([encoding.arrays[name] for encoding in each_alone])
+            largest = np.abs(alone).max(initial=0.0)
+            if largest:
+                gaps.append(float(np.abs(array - alone).max() / largest))
+        return max(gaps)
 
 
 # Functions of a user

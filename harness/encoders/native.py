@@ -162,7 +162,9 @@ class NativeConfig:
             config = self._transformer() if modules.kinds[0] == TRANSFORMER else None
             model = _opened_by_library(self.name, modules, config, cache)
             return FunctionEncoder(
-                key, lambda texts: _encoded(self.name, model, texts, prompt)
+                key,
+                lambda texts: _encoded(self.name, model, texts, prompt),
+                lambda texts: _encoded(self.name, model, texts, prompt, len(texts)),
             )
         transformer = self._transformer().load(path, cache)
         return replace(_under_modules(transformer, modules, prompt), key=key)
@@ -371,14 +373,16 @@ def _check_transformer(
     reader.processor.model_max_length = tokenizer.max_length
 
 
-def _encoded(name: str, model: Any, texts: Sequence[str], prompt: str) -> Encoding:
-    """What the library makes of each text alone, with the prompt before it."""
+def _encoded(
+    name: str, model: Any, texts: Sequence[str], prompt: str, batch_size: int = 1
+) -> Encoding:
+    """What the library makes of each text, alone or in batches, with the prompt before it."""
     with library_errors(
         f"{name}.native: wanted a folder that {LIBRARY} encodes a text with",
         "fetch the whole folder, or mend its settings",
     ):
         vectors = model.encode(
-            list(texts), prompt=prompt, batch_size=1, show_progress_bar=False
+            list(texts), prompt=prompt, batch_size=batch_size, show_progress_bar=False
         )
     return native_encoding(np.asarray(vectors, np.float32))
 

@@ -13,6 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from harness.conclusions.cards import BatchEffect
 from harness.core.digests import digest_of
 from harness.core.environment import one_blas_thread
 from harness.core.errors import HarnessError, UsageError
@@ -22,6 +23,7 @@ from harness.core.metrics import unit_rows
 from harness.core.pairs import Pairs
 from harness.core.types import Method, Progress, Task
 from harness.data.tasks.loader import TaskLoader
+from harness.encoders.config import FunctionConfig
 from harness.encoders.modules import Modules
 from harness.encoders.native import NativeConfig, PromptedConfig
 from harness.encoders.transformer import (
@@ -49,6 +51,11 @@ WITHOUT_EFFECT = (
     "convert_to_tensor",
     "convert_to_numpy",
 )
+
+# Texts that are encoded alone and in one batch, and the share of their largest number by
+# which the order of sums moves a vector in float32.
+COMPARED_TEXTS = 64
+ROUNDING_OF_BATCHES = 1e-4
 
 TRIED_PROMPT = "tried"  # the name that a prompt gets that is not the model's own
 TASK_KIND = "STS"  # mteb's name for the prompt of all tasks of pairs
@@ -306,6 +313,23 @@ class VariantScores:
         if self.opened is None or self.opened.config != config:
             self.opened = CachedEncoder.open(config, self.loader.places)
         return self.opened
+
+    def batch_effect(self, task: Task) -> BatchEffect | None:
+        """What the batch does to vectors of a task's first texts; None within rounding.
+
+        It is looked for where the library or a function of the user encodes: the passes
+        that are run here give a text the same vector in every batch.
+        """
+        config = self.method.encoder
+        is_of_library = self.modules is not None and self.modules.is_of_library
+        if not is_of_library and not isinstance(config, FunctionConfig):
+            return None
+        sentences = dict.fromkeys(self.loader.texts(task).pairs.sentences)
+        texts = [*sentences][:COMPARED_TEXTS]
+        gap = self.open(config).loaded.batch_gap(texts)
+        if gap <= ROUNDING_OF_BATCHES:
+            return None
+        return BatchEffect(task=task.name, texts=len(texts), largest=gap)
 
     def needs_encoding(self, reading: Reading) -> bool:
         """Whether texts have to be encoded; what is cached has not."""

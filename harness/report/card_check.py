@@ -59,6 +59,7 @@ def verification_text(verification: Verification, width: int | None = None) -> s
         table,
         "\n".join(_followed_up(verification)),
         "\n".join(versions_in_words(verification)),
+        "\n".join(_batch_in_words(verification)),
         unchecked,
         "\n".join(verification.faults),
         where,
@@ -90,7 +91,11 @@ def verification_markdown(
         summary=_numbers_summary(verification),
         head=[name.capitalize() for name in VERIFICATION_HEAD],
         rows=[_number_row(number) for number in verification.checked],
-        followed_up=[*_followed_up(verification), *versions_in_words(verification)],
+        followed_up=[
+            *_followed_up(verification),
+            *versions_in_words(verification),
+            *_batch_in_words(verification),
+        ],
         reasons=_reasons_unchecked(verification),
         versions=versions,
         date=date,
@@ -177,6 +182,18 @@ def versions_in_words(verification: Verification) -> list[str]:
     return sentences
 
 
+def _batch_in_words(verification: Verification) -> list[str]:
+    """A sentence on vectors that depend on the batch; none if they do not."""
+    effect = verification.batch_effect
+    if effect is None:
+        return []
+    return [
+        f"Vectors depend on the batch, and so may scores: those of {effect.texts} texts of "
+        f"{effect.task}, encoded alone and in one batch, differ by up to "
+        f"{100 * effect.largest:.2g} % of their largest number."
+    ]
+
+
 def explanation_in_words(subject: str, explanation: FoundChoices) -> str:
     """`STS12 75.46 is reproduced with the prompt 'query: ' and max length 512 (75.4601).`"""
     scores = counted(explanation.tried, "score")
@@ -213,6 +230,7 @@ def _reasons_unchecked(verification: Verification) -> list[str]:
 
 def verification_facts(verification: Verification) -> Facts:
     """A verification as JSON."""
+    effect = verification.batch_effect
     return {
         "model": verification.model,
         "method": verification.method,
@@ -223,6 +241,7 @@ def verification_facts(verification: Verification) -> Facts:
         "faults": list(verification.faults),
         "made_with": verification.made_with,
         "causes_of_versions": [cause.id for cause in verification.causes_of_versions],
+        "batch_effect": effect and vars(effect),
         "numbers": [_number_facts(number) for number in verification.numbers],
     }
 

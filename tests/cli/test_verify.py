@@ -168,3 +168,42 @@ def test_what_cannot_be_checked_is_said_in_a_line(call, words, status, says):
     assert answer.status == status
     assert says in answer.out + answer.err
     assert "Traceback" not in answer.err
+
+
+# Vectors that depend on the batch
+
+FUNCTION = """
+import hashlib
+from harness import FunctionConfig
+
+def embed(texts):
+    rows = [[*hashlib.sha256(text.encode()).digest()] for text in texts]
+    # As a statistic of the batch moves vectors.
+    return [[first + SHIFT * len(texts), *others] for first, *others in rows]
+
+ENCODERS = (FunctionConfig("NAME", embed),)
+"""
+BATCH = (
+    "64 texts of mini-sick, encoded alone and in one batch, differ by up to 0.49 % of"
+)
+
+
+@pytest.mark.parametrize(("name", "shift"), [("rounded", 1e-5), ("shifted", 0.02)])
+def test_vectors_that_depend_on_the_batch_are_said_beyond_rounding(
+    call, tmp_path, name, shift
+):
+    code = FUNCTION.replace("NAME", name).replace("SHIFT", str(shift))
+    (tmp_path / f"{name}.py").write_text(code)
+    scores = {"test": [{"hf_subset": "default", "cosine_spearman": FALSE}]}
+    content = {"task_name": "mini-sick", "mteb_version": "2.0.0", "scores": scores}
+    (tmp_path / "card.json").write_text(json.dumps(content))
+    words = f"verify {name}.native --plugin {name}.py --card card.json"
+    is_shifted = name == "shifted"
+    for form in ("", "--markdown") if is_shifted else ("",):
+        answer = " ".join(call(f"{words} {form}").out.split())
+        assert "differs" in answer
+        assert (BATCH in answer) == is_shifted
+    effect = json.loads(call(f"{words} --json").out)["batch_effect"]
+    if is_shifted:
+        assert effect.pop("largest") == pytest.approx(63 * shift / 255, rel=0.01)
+    assert effect == ({"task": "mini-sick", "texts": 64} if is_shifted else None)

@@ -432,6 +432,19 @@ def test_modules_of_words_are_the_librarys(kind, tmp_path):
         PLAIN.identify(tmp_path / "m")
 
 
+@pytest.mark.parametrize("kind", WORD_MODELS)
+def test_the_batch_moves_vectors_where_a_module_sees_the_padding(kind, tmp_path):
+    torch.manual_seed(0)
+    model = SentenceTransformer(modules=WORD_MODELS[kind](), device="cpu")
+    model.save(str(tmp_path / "m"), create_model_card=False)
+    loaded = NativeConfig(PLAIN).load(tmp_path / "m", tmp_path / "cache")
+    texts = ["the cat sat on the mat", "Dog dog", "the dog " * 9]
+    largest = np.abs(of_library(tmp_path / "m", texts)).max()
+    gap = np.abs(model.encode(texts) - of_library(tmp_path / "m", texts)).max()
+    assert loaded.batch_gap(texts) == pytest.approx(gap / largest, abs=ROUNDING)
+    assert (gap / largest > 1e-3) == (kind == "cnn")
+
+
 def test_a_table_of_sub_words_with_modules_is_the_librarys(tmp_path):
     """The two differ on a text with an unknown sub-word."""
     folder = saved(tmp_path, "static")
