@@ -227,7 +227,7 @@ def report_in_words(
     """
     lines: list[str] = []
     for check in (*report.encoders, *report.cells):
-        if check.state is not State.AGREES or check.notable:
+        if check.state is not State.AGREES:
             lines += str(check).splitlines()
     counts_by_state: dict[State, list[str]] = {}
     for noun, checks in (("encoder", report.encoders), ("cell", report.cells)):

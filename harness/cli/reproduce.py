@@ -38,7 +38,7 @@ from harness.registry import load_registry
 from harness.report.build import write_files
 from harness.report.reproductions import SignedRun, require_name, sign
 from harness.results.differences import write_differences
-from harness.results.gate import Check, State, check_record, read_rules
+from harness.results.gate import Check, State, check_record
 from harness.results.index import Results
 from harness.results.layout import readme_of, require_own
 
@@ -90,8 +90,7 @@ def reproduce_command(
     checks = []
     if options.limit is None:
         _compare_rows(chosen, runs, committed, options.processes)
-        rules = read_rules(baseline)
-        checks = [check_record(record, committed.records, rules) for record in records]
+        checks = [check_record(record, committed.records) for record in records]
     numbers = numbers_beside(Results.of(records), tables, chosen.registry)
     if numbers:
         opt.say(f"\n{score_table(Results({}), numbers)}")

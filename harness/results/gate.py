@@ -101,8 +101,6 @@ class Check:
         distance: How far it is from the committed one, in points, or for an encoder the
             largest difference of a coordinate; None where there is nothing to compare.
         tolerance: How far it may be, in the same unit.
-        notable: Whether it has another tolerance than the platform's; it is then
-            reported even where it agrees.
     """
 
     name: str
@@ -110,7 +108,6 @@ class Check:
     why: str
     distance: float | None = None
     tolerance: float | None = None
-    notable: bool = False
 
     def __str__(self) -> str:
         return f"{self.state}: {self.name}: {self.why}"
@@ -148,24 +145,10 @@ class QuickCell:
 
 
 @dataclass(frozen=True)
-class Override:
-    """A tolerance of one cell, in place of the platform's, with the reason for it.
-
-    It is how far the scores may move on any platform, in points.
-    """
-
-    method: str
-    task: str
-    tolerance: float
-    reason: str
-
-
-@dataclass(frozen=True)
 class Rules:
-    """The content of `gate.toml`: the quick set, and the tolerances of single cells."""
+    """The content of `gate.toml`: the quick set."""
 
     quick: tuple[QuickCell, ...] = ()
-    overrides: tuple[Override, ...] = ()
 
     @property
     def quick_cells(self) -> tuple[Cell, ...]:
@@ -175,13 +158,6 @@ class Rules:
             for quick in self.quick
             for seed in range(quick.seeds)
         )
-
-    def override(self, record: Record) -> Override | None:
-        """The override of a record's cell."""
-        for override in self.overrides:
-            if (override.method, override.task) == (record.method, record.task):
-                return override
-        return None
 
 
 def read_rules(results: Path) -> Rules:
@@ -202,7 +178,7 @@ def golden_failure(encoder: str) -> str:
 
 
 def check_record(
-    record: Record, committed: Results, rules: Rules, encoder: Check | None = None
+    record: Record, committed: Results, encoder: Check | None = None
 ) -> Check:
     """One record against the committed records of its method and task, one a seed.
 
@@ -214,7 +190,6 @@ def check_record(
     Args:
         record: A record of the run.
         committed: All committed records.
-        rules: The tolerances of single cells.
         encoder: The check of the encoder's golden vectors; None where there are none.
     """
     name = str(cell_of(record))
@@ -225,11 +200,8 @@ def check_record(
         return Check(name=name, state=State.NO_BASELINE, why=why)
     compared = same_seed or baseline
 
-    override = rules.override(record)
-    tolerance, note = TOLERANCE_ACROSS_PLATFORMS, ""
-    if override is not None:
-        tolerance, note = override.tolerance, override.reason
-    elif platform(compared[0].environment) == platform(record.environment):
+    tolerance, remark = TOLERANCE_ACROSS_PLATFORMS, ""
+    if platform(compared[0].environment) == platform(record.environment):
         tolerance = SAME_PLATFORM
     # Rounded, so that a move of exactly a decimal tolerance is within it.
     points = furthest = math.inf
@@ -239,17 +211,15 @@ def check_record(
     after = main_score(record.scores)[1]
     inputs = changed_inputs(baseline, record)
     has_moved = tolerance < points < math.inf
-    may_vary = has_moved and override is None and len(baseline) > 1
+    may_vary = has_moved and len(baseline) > 1
     if not inputs and (may_vary or not same_seed):
         points = math.inf
         of_seeds = value([main_score(known.scores)[1] for known in baseline])
         if after is not None and of_seeds.mean is not None and of_seeds.sd is not None:
             points = round(abs(after - of_seeds.mean), 9)
             half_width = prediction_half_width(of_seeds.sd, of_seeds.seeds)
-            note = f"from the mean of {of_seeds.seeds} committed seeds"
-            if half_width >= tolerance:
-                note += "; their interval for one more run"
             tolerance = max(tolerance, half_width)
+            remark = f" (from the mean of {of_seeds.seeds} committed seeds)"
 
     is_lost = math.isinf(points)
     if inputs:
@@ -258,7 +228,6 @@ def check_record(
         lost = _lost_scores(compared, record)
         why = f"{lost}: on one side only, or undefined on one"
     else:
-        remark = f" ({note})" if note else ""
         why = f"{points:.4f} points, tolerance {tolerance:.4g}{remark}"
     state = _state(inputs, points <= tolerance, encoder)
     if state is not State.AGREES:
@@ -281,7 +250,6 @@ def check_record(
         why=why,
         distance=None if is_lost else points,
         tolerance=tolerance,
-        notable=bool(note),
     )
 
 
@@ -387,7 +355,7 @@ class Gate:
 
     @cached_property
     def rules(self) -> Rules:
-        """The quick set and the overrides of the committed results."""
+        """The quick set of the committed results."""
         return read_rules(self.committed.path)
 
     @cached_property
@@ -501,7 +469,7 @@ class Gate:
         elif not why and record is not None:
             state, why = State.NOT_MEASURED_AGAIN, self._change_since(record)
             if not why:
-                return check_record(record, self.committed.records, self.rules, encoder)
+                return check_record(record, self.committed.records, encoder)
         if not self.committed.records.records(cell.method, cell.task):
             state = State.NO_BASELINE
             why = f"there is no committed record; {PROMOTE}; here, {why}"
