@@ -339,8 +339,6 @@ def with_effects(
     A choice has to fit two numbers or more, all of them on the same encoder: any one
     number is met by some choice on some encoder.
     """
-    if len(effects_of_numbers) < 2:
-        return diagnosis
     fits: dict[tuple[str, str], list[dict[str, float]]] = {}
     for number, effects in effects_of_numbers:
         allowed_miss = max(NEGLIGIBLE, MISSED_SHARE * abs(number.gap))

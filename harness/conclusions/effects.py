@@ -51,6 +51,9 @@ all_but_encoder = attrgetter(
     )
 )
 
+# All of a protocol that says which scores are compared with it.
+_all_that_is_compared = attrgetter("task", "metric", "scored_by", "aggregation")
+
 NEGLIGIBLE = 0.05  # points that another processor or half precision moves a score by
 
 # The rows: measured scores in points by their protocols.
@@ -228,19 +231,20 @@ def _has_choices(row: Protocol, protocol: Protocol, names: Iterable[str]) -> boo
 # Effects
 
 
-@dataclass(frozen=True, kw_only=True)
-class Step:
+class Step(NamedTuple):
     """Two rows that differ in one choice, and the effect of it.
 
     Attributes:
         start: The row with the protocol's value of the choice.
         end: The row with another value.
         effect: The score of `end` minus the score of `start`, in points.
+        distance: How far `start` is from the protocol.
     """
 
     start: Protocol
     end: Protocol
     effect: float
+    distance: Distance
 
 
 def measured_effects(
@@ -272,8 +276,7 @@ def measured_effects(
                 )
                 if _shows(trap, rows, protocol, changes)
             ]
-            starts = dict.fromkeys(step.start for step in steps)
-            nearest = min(starts, key=lambda row: distance(row, protocol))
+            nearest = min(steps, key=attrgetter("distance")).start
             effects_of_choice.append(
                 _effect(protocol, changes, steps, nearest, tuple(numbers_of_traps))
             )
@@ -330,23 +333,60 @@ def _steps(protocol: Protocol, scores: Scores, names: Sequence[str]) -> Iterator
     fixed_names = [name for name in vars(protocol) if name not in names]
     fixed_fields = attrgetter(*fixed_names)
     fields_of_protocol = score_fields(protocol)
-    groups: dict[tuple[str, ...], list[Protocol]] = defaultdict(list)
-    for row in scores:
+    groups: dict[tuple[str, ...], list[tuple[Protocol, float]]] = defaultdict(list)
+    for row, score in scores.items():
         if score_fields(row) == fields_of_protocol:
-            groups[fixed_fields(row)].append(row)
+            groups[fixed_fields(row)].append((row, score))
     for rows in groups.values():
         if len(rows) == 1:
             continue
-        starts = [row for row in rows if _has_choices(row, protocol, names)]
-        ends = [row for row in rows if _differ_in_all(row, protocol, names)]
-        for start, end in product(starts, ends):
-            if _differ_in_all(start, end, names):
-                yield Step(start=start, end=end, effect=scores[end] - scores[start])
+        ends = [pair for pair in rows if _differ_in_all(pair[0], protocol, names)]
+        if not ends:
+            continue
+        for start, start_score in rows:
+            if not _has_choices(start, protocol, names):
+                continue
+            far = distance(start, protocol)
+            for end, score in ends:
+                if _differ_in_all(start, end, names):
+                    yield Step(start, end, score - start_score, far)
 
 
 def _differ_in_all(first: Protocol, second: Protocol, names: Sequence[str]) -> bool:
     """Whether two protocols differ in every one of the choices of these names."""
     return all(getattr(first, name) != getattr(second, name) for name in names)
+
+
+class EffectsOfAccidents:
+    """The effects of accidental choices in the records of a folder, each computed once.
+
+    Many readers' numbers are of one protocol, and many protocols are compared with the
+    same measured scores: those of the task, by metric, similarity function and
+    aggregation.
+
+    Args:
+        results: The records.
+        registry: Methods and tasks by name.
+    """
+
+    def __init__(self, results: Results, registry: Registry) -> None:
+        self._results = results
+        self._registry = registry
+        self._scores: dict[tuple[str, ...], Scores] = {}
+        self._effects: dict[Protocol, Sequence[Effect]] = {}
+
+    def on(self, protocol: Protocol) -> Sequence[Effect]:
+        """The effects of accidental choices on a protocol."""
+        if protocol not in self._effects:
+            key = _all_that_is_compared(protocol)
+            if key not in self._scores:
+                self._scores[key] = measured_scores(
+                    self._results, self._registry, protocol
+                )
+            self._effects[protocol] = measured_effects(
+                protocol, self._scores[key], self._registry, choices=ACCIDENTS
+            )
+        return self._effects[protocol]
 
 
 # Traps that show a choice

@@ -17,12 +17,7 @@ from harness.conclusions.atlas import Atlas, GeometryPoint, atlases_of, geometry
 from harness.conclusions.causes import Causes, read_causes
 from harness.conclusions.claims import ClaimResult, Claims, claim_result, read_claims
 from harness.conclusions.diagnosis import Diagnosis, diagnose, with_effects
-from harness.conclusions.effects import (
-    ACCIDENTS,
-    Effect,
-    measured_effects,
-    measured_scores,
-)
+from harness.conclusions.effects import Effect, EffectsOfAccidents
 from harness.conclusions.encoder_sizes import EncoderSize, in_groups, sizes_of_encoders
 from harness.conclusions.explain import Explanation, explain, protocol_of_task
 from harness.conclusions.findings import (
@@ -68,7 +63,7 @@ from harness.results.records import Cell
 from harness.results.reproduction import Reproduction
 
 # The reader's numbers for which the effects of other choices are looked at, which takes
-# longer than all else.
+# longer than all else. A choice has to fit all of them, since some choice fits any one.
 NUMBERS_WITH_EFFECTS = 2
 
 
@@ -348,8 +343,10 @@ class Conclusions(ResultsFolder):
         if diagnosis.is_sure or encoder in self.measured_encoders:
             return diagnosis
         largest_first = sorted(diagnosis.rest, key=lambda number: -abs(number.gap))
+        if len(largest_first) < NUMBERS_WITH_EFFECTS:
+            return diagnosis
         effects = [
-            (number, self._effects_of_accidents(number))
+            (number, self._effects_on(number))
             for number in largest_first[:NUMBERS_WITH_EFFECTS]
         ]
         return with_effects(diagnosis, effects)
@@ -361,10 +358,12 @@ class Conclusions(ResultsFolder):
             base_name(encoder_of_method(method)) for method in self.records.methods
         )
 
-    def _effects_of_accidents(self, number: ReportedNumber) -> Sequence[Effect]:
+    @cached_property
+    def effects_of_accidents(self) -> EffectsOfAccidents:
+        """What accidental choices were measured to do to the scores of a protocol."""
+        return EffectsOfAccidents(self.records, self.registry)
+
+    def _effects_on(self, number: ReportedNumber) -> Sequence[Effect]:
         """The effects of accidental choices on the protocol of a reader's number."""
         protocol = protocol_of_task(number.published)
-        if protocol is None:
-            return ()
-        scores = measured_scores(self.records, self.registry, protocol)
-        return measured_effects(protocol, scores, self.registry, choices=ACCIDENTS)
+        return () if protocol is None else self.effects_of_accidents.on(protocol)

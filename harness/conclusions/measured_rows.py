@@ -135,14 +135,16 @@ def measured_rows(
                 protocol = Protocol.from_score(method, task, metric, aggregation)
                 if score is None or protocol is None:
                     continue
+                changes |= own_protocol.changes(protocol)
+                if not changes.keys() <= allowed or len(changes) > MOST_CHANGES:
+                    break
                 measured.append(number)
                 scores.append(score)
-                changes |= own_protocol.changes(protocol)
-            is_allowed = changes.keys() <= allowed and len(changes) <= MOST_CHANGES
-            if len(measured) >= COLUMNS_OF_A_MODEL and is_allowed:
-                yield MeasuredRow(
-                    method=method, changes=changes, scores=scores, numbers=measured
-                )
+            else:
+                if len(measured) >= COLUMNS_OF_A_MODEL:
+                    yield MeasuredRow(
+                        method=method, changes=changes, scores=scores, numbers=measured
+                    )
 
 
 def _forms_of_task(number: ReportedNumber, registry: Registry) -> Mapping[str, Task]:
