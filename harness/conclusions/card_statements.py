@@ -16,14 +16,21 @@ import reprlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from io import StringIO
-from itertools import islice, product
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, Required, TypedDict
 
 import msgspec
 from msgspec import Meta
 
-from harness.conclusions.mteb_files import scores_of_subsets
+from harness.conclusions.mteb_files import (
+    NO_SETTINGS,
+    RUN_SETTINGS,
+    RunSettings,
+    SubsetKey,
+    scores_of_subsets,
+    settings_of_subsets,
+)
 from harness.core.errors import DataError
 from harness.core.files import parse_json, require_no_pointer
 from harness.results.verdict import readings_in_points
@@ -41,8 +48,6 @@ FILES_OF_MODEL = (
     *(f"{folder}/**/*.json" for folder in ("results", "mteb_results", "mteb")),
     "evaluation/mteb/**/*.json",
 )
-# The file of mteb with the arguments of `encode` of each run, a line for each.
-RUN_SETTINGS = "run_settings.jsonl"
 MTEB_RESULTS = "https://github.com/embeddings-benchmark/results"
 
 # The largest card or result file that is read; the hub's have a few megabytes at most.
@@ -281,6 +286,8 @@ def _statements_of_result_file(path: Path, text: str) -> Iterator[Statement]:
         _typed(content["scores"], Scores, f"{path}, scores")
     run_settings = _run_settings(path.with_name(RUN_SETTINGS))
     for scores in scores_of_subsets(content):
+        key = (text_of(task_name), scores.split, scores.subset)
+        run = run_settings.get(key, NO_SETTINGS)
         for metric, value in scores.metrics.items():
             yield Statement(
                 value=text_of(value),
@@ -292,37 +299,19 @@ def _statements_of_result_file(path: Path, text: str) -> Iterator[Statement]:
                 languages=tuple(map(text_of, scores.languages)),
                 of_mteb=True,
                 source=path.name,
-                **run_settings.get((task_name, scores.split, scores.subset), {}),
+                settings=run.arguments,
+                versions=run.versions,
             )
 
 
-def _run_settings(path: Path) -> Mapping[tuple[Any, ...], Mapping[str, Any]]:
-    """The `settings` and `versions` of statements by task, split and subset; none without a file.
-
-    A line may name one split and one subset, or several. Raises DataError for a line that
-    is no JSON object.
-    """
-    settings: dict[tuple[Any, ...], Mapping[str, Any]] = {}
-    lines = path.read_bytes() if path.is_file() else b""
+def _run_settings(path: Path) -> Mapping[SubsetKey, RunSettings]:
+    """The settings of a run of mteb, none without a file; raises DataError for a malformed one."""
     try:
-        entries = msgspec.json.Decoder(dict[str, Any]).decode_lines(lines)
+        return settings_of_subsets(path.read_bytes() if path.is_file() else b"")
     except msgspec.DecodeError as error:
         raise DataError(
             f"{path}: wanted settings of a run of mteb, an object a line; {error}"
         ) from None
-    for entry in entries:
-        splits = entry.get("splits") or [entry.get("split")]
-        subsets = entry.get("subsets") or [entry.get("subset")]
-        for split, subset in product(splits, subsets):
-            versions = entry.get("version")
-            if not isinstance(versions, dict):
-                versions = {}
-            settings[entry.get("task"), split, subset] = {
-                "settings": entry.get("encode_kwargs") or {},
-                # A package that is not installed has no version.
-                "versions": {name: text_of(v) for name, v in versions.items() if v},
-            }
-    return settings
 
 
 def _statements_of_csv(path: Path, text: str) -> Iterator[Statement]:

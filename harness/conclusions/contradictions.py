@@ -388,8 +388,11 @@ class PublicScores:
             seen.append("copied from the model's card")
         elif first.folder != second.folder:
             seen.append("revision of the model")
-        if first.mteb and second.mteb and first.mteb != second.mteb:
-            seen.append(f"mteb {second.mteb}, now {first.mteb}")
+        versions, others = _versions(first), _versions(second)
+        for package in versions:
+            if others.get(package, versions[package]) != versions[package]:
+                words = f"{package} {others[package]}, now {versions[package]}"
+                seen.append(words)
         return "; ".join(seen) or NOTHING_SEEN
 
     def _own_namesake(self, score: StoredScore) -> str:
@@ -402,6 +405,12 @@ class PublicScores:
             if is_other and is_same and not _are_twins(task, score.cell.task):
                 return f"its {task} {split} {subset}".replace(" default", "")
         return ""
+
+
+def _versions(score: StoredScore) -> Mapping[str, str]:
+    """The versions of packages that a score is known to be made with, by name."""
+    of_file = {"mteb": score.mteb} if score.mteb else {}
+    return {**score.versions, **of_file}
 
 
 def _is_same_figure(first: StoredScore, second: StoredScore) -> bool:

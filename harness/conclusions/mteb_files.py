@@ -1,19 +1,26 @@
-"""The scores in a result file of mteb, whichever version wrote it.
+"""The scores in a result file of mteb, whichever version wrote it, and the settings beside it.
 
 Since 1.11 a file has `scores`: for each split a list of subsets, each with its metrics by
 name. Before, the splits were next to the other keys, a metric was a pair of names
 (`{"cos_sim": {"spearman": 0.75}}`), and a split was one subset or several by their
 names. Version 1.12 wrote correlations with their p: `[0.75, 0.0]`.
+
+Beside result files of newer versions is `run_settings.jsonl`, which has the arguments of
+`encode` and the versions of packages of each run.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Any, TypedDict
+
+import msgspec
 
 # Keys of a subset that are no metrics, with those of times.
 NOT_METRICS = ("hf_subset", "languages", "scores_per_experiment", "mteb_version")
+RUN_SETTINGS = "run_settings.jsonl"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,3 +87,56 @@ def _metrics(row: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 def _without_p(value: Any) -> Any:
     """The value of a metric; of a correlation that is written as `[r, p]`, r."""
     return value[0] if isinstance(value, list) and len(value) == 2 else value
+
+
+# The settings of runs
+
+# What a line is of: a task, a split and a subset.
+SubsetKey = tuple[str | None, str | None, str | None]
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    """With what mteb measured the scores of a subset.
+
+    Attributes:
+        arguments: The arguments of `encode`, by name.
+        versions: The versions of packages, by name, of those that were installed.
+    """
+
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+
+NO_SETTINGS = RunSettings()
+
+
+class _Line(TypedDict, total=False):
+    """A line of the file, which has one split and one subset, or several."""
+
+    task: str | None
+    split: str | None
+    splits: list[str] | None
+    subset: str | None
+    subsets: list[str] | None
+    encode_kwargs: dict[str, Any] | None
+    version: dict[str, str | None] | None
+
+
+def settings_of_subsets(lines: bytes) -> Mapping[SubsetKey, RunSettings]:
+    """The settings by task, split and subset; of several runs, those of the last.
+
+    Raises msgspec.DecodeError for a line that is no such object.
+    """
+    settings: dict[SubsetKey, RunSettings] = {}
+    for line in msgspec.json.Decoder(_Line).decode_lines(lines):
+        versions = line.get("version") or {}
+        run = RunSettings(
+            arguments=line.get("encode_kwargs") or {},
+            versions={name: version for name, version in versions.items() if version},
+        )
+        splits = line.get("splits") or [line.get("split")]
+        subsets = line.get("subsets") or [line.get("subset")]
+        for split, subset in product(splits, subsets):
+            settings[line.get("task"), split, subset] = run
+    return settings

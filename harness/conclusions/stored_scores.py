@@ -2,7 +2,8 @@
 
 mteb's results are a git repository with one file for each model, revision and task:
 `results/ORG__MODEL/REVISION/TASK.json`. Of each version of the files of STS tasks this
-module reads the correlations of the cosines, in points.
+module reads the correlations of the cosines, in points, and with which versions of
+packages they were made, where the settings of runs beside the file state them.
 """
 
 from __future__ import annotations
@@ -10,17 +11,27 @@ from __future__ import annotations
 import json
 import math
 import subprocess
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeGuard
 
-from harness.conclusions.mteb_files import scores_of_subsets
+import msgspec
+
+from harness.conclusions.mteb_files import (
+    NO_SETTINGS,
+    RUN_SETTINGS,
+    RunSettings,
+    SubsetKey,
+    scores_of_subsets,
+    settings_of_subsets,
+)
 from harness.core.errors import UsageError
 from harness.results.verdict import Published
 
 RESULT_FILES = ("results/*STS*.json", "results/*SICK-R*.json")
+SETTINGS_FILES = f"results/*/{RUN_SETTINGS}"
 SPLIT_NAMES = ("train", "dev", "validation", "test")
 NOT_A_FILE = "0" * 40
 # The folders of scores whose model's revision is not known: copied from its card, or of
@@ -63,6 +74,8 @@ class StoredScore:
         data: The revision of the data set; empty if the file has none.
         mteb: The version of mteb; empty if the file has none.
         stated_task: The task that the file names.
+        versions: The versions of packages with which it was made, by name, as far as they
+            are stated.
     """
 
     cell: ScoredSubset
@@ -77,6 +90,7 @@ class StoredScore:
     data: str
     mteb: str
     stated_task: str
+    versions: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     @property
     def folder(self) -> str:
@@ -114,12 +128,17 @@ def read_scores(repository: Path) -> list[StoredScore]:
         raise UsageError(
             f"{repository}: wanted a clone of mteb's results, found no results/*STS*.json"
         )
-    contents = _blobs(repository, {version.blob for version in versions})
+    contents = _blobs(repository, {each.blob for each in versions}, json.loads)
+    settings = _blobs(
+        repository,
+        {each.settings for each in versions if each.settings},
+        settings_of_subsets,
+    )
     scores: list[StoredScore] = []
     for version in versions:
         content = contents.get(version.blob)
         if isinstance(content, dict):
-            scores += _scores_of(version, content)
+            scores += _scores_of(version, content, settings.get(version.settings) or {})
     return scores
 
 
@@ -143,10 +162,15 @@ def newest_commit(repository: Path) -> tuple[str, str]:
 
 @dataclass(frozen=True, kw_only=True)
 class _FileVersion:
-    """The content that a file had from one commit to another."""
+    """The content that a file had from one commit to another.
+
+    `settings` is the content of the settings of runs beside it, as the commit left them
+    that wrote it; empty without.
+    """
 
     path: str
     blob: str
+    settings: str
     since: str
     since_date: str
     until: str = ""
@@ -157,33 +181,46 @@ def _versions(repository: Path) -> Iterator[_FileVersion]:
     log = _git(
         repository,
         *("log", "--reverse", "--raw", "--no-abbrev", "--no-renames"),
-        *("--format=commit %H %cs", "HEAD", "--", *RESULT_FILES),
+        *("--format=%x00%H %cs", "HEAD", "--", *RESULT_FILES, SETTINGS_FILES),
     )
     versions: list[_FileVersion] = []
     place_of_current: dict[str, int] = {}  # of each file that exists, in `versions`
-    commit = date = ""
-    for line in log.decode().splitlines():
-        if line.startswith("commit "):
-            _, commit, date = line.split()
-        elif line.startswith(":"):
+    settings: dict[str, str] = {}  # of each folder
+    for changes in log.decode().split("\0")[1:]:
+        head, *lines = changes.splitlines()
+        commit, date = head.split()
+        # The settings of a commit belong to its result files, so that they come first.
+        lines.sort(key=lambda line: not line.endswith(RUN_SETTINGS))
+        for line in filter(None, lines):
             change, path = line.split("\t", 1)
             blob = change.split()[3]
+            folder, _, name = path.rpartition("/")
+            if name == RUN_SETTINGS:
+                settings[folder] = blob if blob != NOT_A_FILE else ""
+                continue
             place = place_of_current.pop(path, None)
             if place is not None:
                 versions[place] = replace(versions[place], until=commit)
             if blob != NOT_A_FILE:
                 place_of_current[path] = len(versions)
-                versions.append(
-                    _FileVersion(path=path, blob=blob, since=commit, since_date=date)
+                version = _FileVersion(
+                    path=path,
+                    blob=blob,
+                    settings=settings.get(folder, ""),
+                    since=commit,
+                    since_date=date,
                 )
+                versions.append(version)
     for version in versions:
         is_result = not version.path.endswith("model_meta.json")
         if is_result and version.path.count("/") == 3:
             yield version
 
 
-def _blobs(repository: Path, names: Iterable[str]) -> dict[str, Any]:
-    """The parsed content of files by their digest; what is no JSON is left out."""
+def _blobs(
+    repository: Path, names: Iterable[str], parse: Callable[[bytes], Any]
+) -> dict[str, Any]:
+    """The parsed content of files by their digest; None for what is malformed."""
     request = "\n".join(sorted(names)).encode()
     answer = _git(repository, "cat-file", "--batch", request=request)
     contents: dict[str, Any] = {}
@@ -195,8 +232,8 @@ def _blobs(repository: Path, names: Iterable[str]) -> dict[str, Any]:
         if len(header) == 3:  # a missing file has two words
             name, size = header[0].decode(), int(header[2])
             try:
-                contents[name] = json.loads(answer[start : start + size])
-            except ValueError:
+                contents[name] = parse(answer[start : start + size])
+            except (ValueError, msgspec.DecodeError):
                 contents[name] = None
             start += size + 1
     return contents
@@ -214,9 +251,15 @@ def _git(repository: Path, *arguments: str, request: bytes = b"") -> bytes:
     return result.stdout
 
 
-def _scores_of(version: _FileVersion, content: Mapping[str, Any]) -> list[StoredScore]:
+def _scores_of(
+    version: _FileVersion,
+    content: Mapping[str, Any],
+    runs: Mapping[SubsetKey, RunSettings],
+) -> list[StoredScore]:
     """The scores of a file: those of mteb since 1.11, and those before."""
     _, model, _, file = version.path.split("/")
+    stated_task = content.get("task_name") or content.get("mteb_dataset_name")
+    stated_task = str(stated_task or "")
     rows = []
     for scores in scores_of_subsets(content):
         spearman = scores.cosine("spearman")
@@ -257,9 +300,10 @@ def _scores_of(version: _FileVersion, content: Mapping[str, Any]) -> list[Stored
             until=version.until,
             data=str(content.get("dataset_revision") or ""),
             mteb=str(content.get("mteb_version") or ""),
-            stated_task=str(
-                content.get("task_name") or content.get("mteb_dataset_name") or ""
-            ),
+            stated_task=stated_task,
+            versions=runs.get(
+                (stated_task, scores.split, scores.subset), NO_SETTINGS
+            ).versions,
         )
         for scores, spearman, main, pearson in rows
         for points in (in_points(spearman, spearman),)

@@ -11,8 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from harness.conclusions.card_statements import MTEB_RESULTS, RUN_SETTINGS
+from harness.conclusions.card_statements import MTEB_RESULTS
 from harness.conclusions.cards import CardNumber, FoundChoices, Verification
+from harness.conclusions.mteb_files import RUN_SETTINGS
 from harness.core.terminal import counted, signed, text_table
 from harness.report.table import markdown, rendered, table_of
 

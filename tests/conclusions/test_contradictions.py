@@ -236,6 +236,74 @@ def test_a_change_is_on_its_list_and_those_before_are_not_told(
     assert sorted(tmp_path.iterdir()) == before  # nothing is written
 
 
+# Versions of the packages that two results were made with
+
+
+def write_settings(folder: Path, **versions: str) -> None:
+    """The settings of a run of all tasks, a line each, as mteb writes them."""
+    lines = [
+        {
+            "task": task,
+            "splits": ["test"],
+            "version": {"mteb": "1.18.0", "flash-attn": None, **versions},
+            "encode_kwargs": {"batch_size": 32},
+            "subsets": ["default"],
+        }
+        for task in SEVEN
+    ]
+    text = "".join(f"{json.dumps(line)}\n" for line in lines)
+    (folder / "run_settings.jsonl").write_text(text, encoding="utf-8")
+
+
+def rewritten(folder: Path, **versions: str) -> None:
+    write(folder / "STS12.json", default=61.0)
+    write_settings(folder, **versions)
+
+
+def malformed(folder: Path) -> None:
+    rewritten(folder)
+    (folder / "run_settings.jsonl").write_text('{"task": []}\n', encoding="utf-8")
+
+
+SAME = {"torch": "2.8.0", "transformers": "4.57.1"}
+REMADE = {
+    "other versions": (
+        lambda one, _: rewritten(one, torch="2.8.0", transformers="5.1.0"),
+        "transformers 4.57.1, now 5.1.0",
+    ),
+    "the same versions": (lambda one, _: rewritten(one, **SAME), "nothing"),
+    "a package that only one run had": (
+        lambda one, _: rewritten(one, **SAME, **{"flash-attn": "2.8.1"}),
+        "nothing",
+    ),
+    "a malformed file": (lambda one, _: malformed(one), "nothing"),
+    "no file": (
+        lambda one, _: (rewritten(one), (one / "run_settings.jsonl").unlink()),
+        "nothing",
+    ),
+    "another revision": (
+        lambda _, two: rewritten(two, **{**SAME, "torch": "2.9.0"}),
+        "revision of the model; torch 2.8.0, now 2.9.0",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REMADE)
+def test_a_finding_says_the_versions_that_its_two_results_were_made_with(
+    models, tmp_path, name
+):
+    remake, seen = REMADE[name]
+    one, two = models / "org__one/1", models / "org__one/2"
+    two.mkdir(parents=True)
+    write_model(models / "org__one", 60.11)
+    write_settings(one, **SAME)
+    commit(tmp_path)
+    remake(one, two)
+    commit(tmp_path)
+    [finding] = PublicScores.read(tmp_path).findings()
+    assert finding.seen == seen
+
+
 def test_an_unknown_commit_is_refused(models, tmp_path):
     write_model(models / "org__one", 60.11)
     commit(tmp_path)
