@@ -45,7 +45,6 @@ from harness.conclusions.owners import (
     origin_of,
 )
 from harness.conclusions.pasted import read_pasted, values_of_row
-from harness.conclusions.searches import Search, read_searches
 from harness.conclusions.standings import Standings, standings_of
 from harness.conclusions.threads import Thread, read_threads
 from harness.conclusions.training_data import TrainingData, read_training_data
@@ -109,11 +108,6 @@ class Conclusions(ResultsFolder):
     def threads(self) -> Sequence[Thread]:
         """Public threads of people who could not reproduce a number."""
         return read_threads(self.questions / "threads.toml")
-
-    @cached_property
-    def searches(self) -> tuple[Search, ...]:
-        """The searches for hyper-parameters, by file name."""
-        return read_searches(self.questions / "searches")
 
     @cached_property
     def traps(self) -> Sequence[Trap]:

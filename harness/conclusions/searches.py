@@ -12,9 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.core.toml import read_typed
-from harness.registry import look_up
 from harness.results.layout import measured_for
-from harness.results.published import Table
 
 
 @dataclass(frozen=True)
@@ -69,8 +67,8 @@ class Search:
 
     Attributes:
         path: Its file.
-        title: The heading of its section on the page.
-        caption: The text below the heading.
+        title: Its name for people.
+        caption: What it is about, and what came of it.
         recipe: The recipe of `harness train`, with the options that all rows share.
         rows: The variants.
         table: The id of the published table whose rows it repeats; empty where there is
@@ -89,21 +87,6 @@ class Search:
     def command(self, row: SearchRow) -> str:
         """The arguments of `harness train`, without seed and folders."""
         return f"{self.recipe} {row.options}".strip()
-
-    def published(self, tables: Mapping[str, Table]) -> list[float | None]:
-        """The printed score of every row, in points, from the first task of its table."""
-        table = look_up("published table", self.table, tables)
-        columns_of_tasks = [column for column in table.columns if column.task]
-        column = columns_of_tasks[0]
-        published_rows = {row.id: row for row in table.rows}
-        scores: list[float | None] = []
-        for row in self.rows:
-            score = None
-            if row.published:
-                published = look_up(f"row of {table.id}", row.published, published_rows)
-                score = table.score(published, column)
-            scores.append(score)
-        return scores
 
 
 def read_searches(folder: Path) -> tuple[Search, ...]:

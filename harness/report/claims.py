@@ -1,28 +1,25 @@
-"""The page of the papers' claims, tested on other encoders, and of searches and ablations.
+"""The page of the papers' claims, tested on other encoders.
 
 A claim says that one row of a published table is above another. Claims are in groups by
 the size of the encoders that they were tested on; each has a section with a row for each
-task. Below them are the searches, with the numbers that are published for them.
+task.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from statistics import fmean
 from typing import Any
 
 from harness.conclusions.claims import Claim, ClaimResult, Finding
 from harness.conclusions.encoder_sizes import EncoderSize
 from harness.conclusions.folder import Conclusions
-from harness.conclusions.searches import Search
 from harness.core.hardware import base_name
 from harness.core.terminal import counted, signed
 from harness.report.sentences import aggregation_in_words, metric_in_words
-from harness.report.table import ShownCell, ShownTable, rendered, table_of
-from harness.results import published
+from harness.report.table import ShownCell, rendered
 from harness.results.differences import Outcome
-from harness.results.index import MISSING, NOT_MEASURED, value
+from harness.results.index import MISSING, NOT_MEASURED
 
 # What pages say of an outcome; the claimed row is `higher` or `lower` in the records.
 OUTCOME_WORDS = {
@@ -32,17 +29,15 @@ OUTCOME_WORDS = {
     Outcome.NOT_MEASURED: NOT_MEASURED,
 }
 LEAST_P = 0.001  # that a table prints
-SEARCH_HEAD = ("row", "options", "before", "best", "at step", "last loss", "seeds")
 
 
 def claims_page(folder: Conclusions) -> str:
-    """All claims with their tests, then the searches."""
+    """All claims with their tests."""
     if folder.claims is None:
         return ""
     groups = claims_by_size(folder.claim_results, folder.encoder_sizes)
     results = [result for group in groups.values() for result in group]
     cells = [cell for result in results for cell in result.cells]
-    tables = {table.id: table for table in folder.tables}
     return rendered(
         "claims.md",
         title="Claims of the papers, tested",
@@ -50,7 +45,6 @@ def claims_page(folder: Conclusions) -> str:
         groups=[_group(title, group) for title, group in groups.items()],
         on_seeds_alone=[each.claim.id for each in results if each.rests_on_seeds_alone],
         sections=[_section(result) for result in results],
-        searches=[(search, search_table(search, tables)) for search in folder.searches],
         counted=counted,
         signed=signed,
         in_words=outcomes_in_words,
@@ -213,37 +207,3 @@ def _finding_row(finding: Finding) -> list[str]:
         OUTCOME_WORDS[finding.outcome],
         tested.by,
     ]
-
-
-# Searches
-
-
-def search_table(search: Search, tables: Mapping[str, published.Table]) -> ShownTable:
-    """The variants of a search with their trainings, and the published numbers, if it has any."""
-    head = [*SEARCH_HEAD, "published"] if search.table else SEARCH_HEAD
-    printed = search.published(tables) if search.table else []
-    rows = []
-    for place, row in enumerate(search.rows):
-        cells = [row.label, f"`{row.options}`" if row.options else ""]
-        trials = search.trials.get(search.command(row), ())
-        if trials:
-            steps = dict.fromkeys(f"{one.step:,} of {one.steps:,}" for one in trials)
-            cells += [
-                _mean_and_spread([trial.before for trial in trials]),
-                _mean_and_spread([trial.best for trial in trials]),
-                ", ".join(steps),
-                f"{fmean(trial.loss for trial in trials):.3f}",
-                str(len(trials)),
-            ]
-        else:
-            cells += [NOT_MEASURED, NOT_MEASURED, NOT_MEASURED, NOT_MEASURED, ""]
-        if search.table:
-            score = printed[place]
-            cells.append("" if score is None else f"{score:.1f}")
-        rows.append(cells)
-    return table_of(head, rows)
-
-
-def _mean_and_spread(scores: list[float]) -> str:
-    """The mean and the spread over seeds; one number where all seeds have the same score."""
-    return f"{scores[0]:.2f}" if len(set(scores)) == 1 else str(value(scores))

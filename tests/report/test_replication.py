@@ -127,8 +127,6 @@ def page_of(claims, results: Results, floors=NO_FLOORS) -> str:
         ],
         encoder_sizes=sizes_of_encoders(results, REGISTRY),
         records=results,
-        searches=(),
-        tables=(),
     )
     return claims_page(folder)
 

@@ -24,12 +24,7 @@ def test_a_folder_without_questions_asks_nothing(tmp_path):
     assert folder.papers == tmp_path / "papers"
     assert [table.id for table in folder.tables] == ["sif.t1"]
     assert folder.claims is None
-    assert (
-        *folder.traps,
-        *folder.searches,
-        *folder.references,
-        *folder.compared_references,
-    ) == ()
+    assert (*folder.traps, *folder.references, *folder.compared_references) == ()
 
 
 def test_a_record_of_other_settings_is_stale_and_no_number(tmp_path):
