@@ -299,7 +299,7 @@ class NumberPair:
     reported: ReportedNumber
     other: PublishedNumber
 
-    @property
+    @cached_property
     def is_equal(self) -> bool:
         """Whether the other row prints the reader's number."""
         return self.reported.agreement_with(self.other) is Agreement.SAME
@@ -324,7 +324,7 @@ class ComparedRow:
         names = sorted(changes, key=accident_rank)
         return {name: changes[name] for name in names}
 
-    @property
+    @cached_property
     def equal(self) -> int:
         """How many of the reader's numbers it prints."""
         return sum(pair.is_equal for pair in self.pairs)

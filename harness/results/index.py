@@ -140,9 +140,17 @@ class Results:
         return replace(self, by_cell=by_cell)
 
     @cached_property
+    def by_method(self) -> Mapping[str, Sequence[Sequence[Record]]]:
+        """The records of each method, cell by cell."""
+        records_by_method: dict[str, list[Sequence[Record]]] = {}
+        for (method, _), records in self.by_cell.items():
+            records_by_method.setdefault(method, []).append(records)
+        return records_by_method
+
+    @property
     def methods(self) -> tuple[str, ...]:
         """Every method that has a record, in the order of their files."""
-        return tuple(dict.fromkeys(method for method, _ in self.by_cell))
+        return tuple(self.by_method)
 
     def value(self, method: str, task: str, *path: str) -> Value:
         """The score at a path (`spearman`, `all`), over all seeds of the cell."""

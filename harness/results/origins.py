@@ -183,12 +183,12 @@ def sentences_on_copies(
     """The sentences on the encoders of methods, at most one an encoder, by its records."""
     chosen = {*methods}
     copies: dict[str, list[Copy]] = {}
-    for (method, _), records in results.by_cell.items():
+    for method, cells in results.by_method.items():
         if method in chosen:
             of_encoder = copies.setdefault(base_name(encoder_of_method(method)), [])
-            of_encoder += [
-                copy for copy in map(Copy.of, records) if copy not in of_encoder
-            ]
+            for copy in (Copy.of(record) for records in cells for record in records):
+                if copy not in of_encoder:
+                    of_encoder.append(copy)
     for encoder, of_encoder in copies.items():
         sentence = sentence_on_copy(encoder, of_encoder, registry)
         if sentence:

@@ -12,6 +12,7 @@ import re
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from enum import StrEnum
+from functools import cached_property
 from statistics import fmean, stdev
 
 from harness.core.errors import ScoreError
@@ -122,17 +123,17 @@ class Published:
         if self.n is not None and self.n < 2:
             raise ScoreError(f"{self.value}: an sd needs n >= 2 runs, found n {self.n}")
 
-    @property
+    @cached_property
     def points(self) -> float:
         """The number itself."""
         return float(self.value)
 
-    @property
+    @cached_property
     def decimals(self) -> int:
         """How many decimals are printed."""
         return len(self.value.partition(".")[2])
 
-    @property
+    @cached_property
     def half_unit(self) -> float:
         """Half a unit of the last printed digit: 0.05 for "63.6"."""
         return 0.5 * 10.0**-self.decimals
