@@ -116,9 +116,9 @@ class _Line(TypedDict, total=False):
 
     task: str | None
     split: str | None
-    splits: list[str] | None
+    splits: list[str | None] | None
     subset: str | None
-    subsets: list[str] | None
+    subsets: list[str | None] | None
     encode_kwargs: dict[str, Any] | None
     version: dict[str, str | None] | None
 

@@ -23,7 +23,7 @@ from harness.core.metrics import unit_rows
 from harness.core.pairs import Pairs
 from harness.core.types import Method, Progress, Task
 from harness.data.tasks.loader import TaskLoader
-from harness.encoders.config import FunctionConfig
+from harness.encoders.config import FunctionConfig, FunctionEncoder
 from harness.encoders.modules import Modules
 from harness.encoders.native import NativeConfig, PromptedConfig
 from harness.encoders.transformer import (
@@ -324,9 +324,12 @@ class VariantScores:
         is_of_library = self.modules is not None and self.modules.is_of_library
         if not is_of_library and not isinstance(config, FunctionConfig):
             return None
+        loaded = self.open(config).loaded
+        if not isinstance(loaded, FunctionEncoder):
+            return None
         sentences = dict.fromkeys(self.loader.texts(task).pairs.sentences)
         texts = [*sentences][:COMPARED_TEXTS]
-        gap = self.open(config).loaded.batch_gap(texts)
+        gap = loaded.batch_gap(texts)
         if gap <= ROUNDING_OF_BATCHES:
             return None
         return BatchEffect(task=task.name, texts=len(texts), largest=gap)
