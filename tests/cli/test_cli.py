@@ -35,7 +35,7 @@ READING = {
     "run --dry-run -m tiny.mean -t * --encoder tiny=tiny.npz": 0,
     "report --check": 1,  # the pages are missing
     "table -m minilm.mean": 0,
-    "check": 3,  # nothing was measured
+    "check": 2,  # nothing was measured
     "cite simcse.t5": 0,
     "explain no/such/cell": 2,
     "train simcse-unsup --from bert-mini --corpus no --out out": 2,
