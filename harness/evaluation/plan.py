@@ -352,6 +352,7 @@ def _add_fits(
 # A plan in words
 
 MOST_MISSING = 10  # assets that a plan names
+NAMED_ENCODERS = 3  # at most, by whose records a time is told
 LEAST_SHOWN = 1.0  # second of fits or scores that a plan shows
 
 
@@ -376,11 +377,12 @@ def _sentences_on_work(plan: Plan) -> Iterator[str]:
         yield text
     if parts and plan.encoders:
         here = processor()
-        others = [name for name in plan.machines if name != here]
-        where = (
-            f" on {' and '.join(others)}, which this machine is not" if others else ""
-        )
-        yield (f"In one process, by the records of {', '.join(plan.encoders)}{where}.")
+        encoders = ", ".join(plan.encoders)
+        if len(plan.encoders) > NAMED_ENCODERS:
+            encoders = counted(len(plan.encoders), "encoder")
+        is_elsewhere = any(name != here for name in plan.machines)
+        where = ", some of them on another processor" if is_elsewhere else ""
+        yield f"In one process, by the records of {encoders}{where}."
 
 
 def _steps_in_words(work: Work) -> Iterator[str]:
