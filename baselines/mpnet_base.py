@@ -23,7 +23,9 @@ MPNET = TransformerConfig(
     revision="84f2bcc00d77236f9e89c8a360a00fb1139bf47d",
     weights_sha256="78c0197b6159d92658e319bc1d72e4c73a9a03dd03815e70e555c5ef05615658",
     download_size=438_000_000,
-    architecture=Architecture("mpnet", 12, 768, 12, 30_527),
+    architecture=Architecture(
+        model_type="mpnet", layers=12, width=768, heads=12, vocabulary=30_527
+    ),
     trained_on="about a billion pairs from the web, labelled ones among them",
     cite="song2020mpnet, reimers2019sbert",  # the model, and the library that tuned it
     licence="Apache-2.0",

@@ -23,12 +23,24 @@ from .bert import ARCHITECTURES
 
 SHAPES = {
     **ARCHITECTURES,
-    "minilm-l6": Architecture("bert", 6, 384, 12, 30_522),
-    "minilm-l12": Architecture("bert", 12, 384, 12, 30_522),
-    "multilingual-minilm": Architecture("bert", 12, 384, 12, 250_037),
-    "multilingual-bert": Architecture("bert", 12, 768, 12, 501_153),
-    "xlm-roberta-base": Architecture("xlm-roberta", 12, 768, 12, 250_002),
-    "xlm-roberta-large": Architecture("xlm-roberta", 24, 1024, 16, 250_002),
+    "minilm-l6": Architecture(
+        model_type="bert", layers=6, width=384, heads=12, vocabulary=30_522
+    ),
+    "minilm-l12": Architecture(
+        model_type="bert", layers=12, width=384, heads=12, vocabulary=30_522
+    ),
+    "multilingual-minilm": Architecture(
+        model_type="bert", layers=12, width=384, heads=12, vocabulary=250_037
+    ),
+    "multilingual-bert": Architecture(
+        model_type="bert", layers=12, width=768, heads=12, vocabulary=501_153
+    ),
+    "xlm-roberta-base": Architecture(
+        model_type="xlm-roberta", layers=12, width=768, heads=12, vocabulary=250_002
+    ),
+    "xlm-roberta-large": Architecture(
+        model_type="xlm-roberta", layers=24, width=1024, heads=16, vocabulary=250_002
+    ),
 }
 STS = "sts"
 # The tasks of the results, in mteb's forms of their texts.

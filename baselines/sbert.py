@@ -55,7 +55,9 @@ def general(
         repo=repo,
         revision=revision,
         download_size=download_size,
-        architecture=Architecture("bert", 12, 384, 12, 30_522),
+        architecture=Architecture(
+            model_type="bert", layers=12, width=384, heads=12, vocabulary=30_522
+        ),
         trained_on="about a billion pairs from the web, labelled ones among them",
         cite=cite,
         licence=licence,

@@ -297,7 +297,7 @@ def measure(
 def sentences_on_encoders(
     cells: Iterable[PlannedCell], registry: Registry, places: Places
 ) -> Iterator[str]:
-    """What is to be said of the encoders whose files were not made for their names by the harness.
+    """Sentences on encoders whose files are not those pinned for their names, or are another's.
 
     Those of a package, and of a training here, are what their names say. One whose files
     cannot be read has no sentence; its cells fail with the reason.

@@ -144,7 +144,7 @@ class AverageFault:
 def average_fault(
     average: tuple[str, Figure], columns: Mapping[str, Figure]
 ) -> AverageFault | None:
-    """What is wrong with an average of these columns; None where it is their mean."""
+    """The average that is not the mean of these columns; None where it is their mean."""
     name, figure = average
     mean = fmean(column.points for column in columns.values())
     rounding = max(each.given.half_unit for each in (figure, *columns.values()))

@@ -111,7 +111,7 @@ def require_architecture(name: str, folder: Path, wanted: Architecture | None) -
 
 @dataclass(frozen=True)
 class Pin:
-    """What is known of a registered checkpoint, by which its copies are told from others.
+    """The digests and settings of a registered checkpoint, by which its copies are recognised.
 
     An empty attribute is not known, and not compared.
 

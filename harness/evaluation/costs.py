@@ -43,7 +43,7 @@ class FitKind(NamedTuple):
 
     @property
     def of_kind(self) -> FitKind:
-        """The same without the arguments of its post-processors."""
+        """This kind of fit without the arguments of its post-processors (`whitening:256`)."""
         kinds = tuple(name.partition(":")[0] for name in self.posts)
         return self._replace(posts=kinds)
 

@@ -198,7 +198,7 @@ class CachedEncoder:
 
     @cached_property
     def fingerprint(self) -> Fingerprint:
-        """What its checkpoint is, whatever form the files have; empty if it is none."""
+        """The fingerprint of its checkpoint; empty for an encoder that is no checkpoint."""
         read = getattr(self.config, "fingerprint", None)
         if read is None:
             return {}

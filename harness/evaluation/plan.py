@@ -357,7 +357,7 @@ LEAST_SHOWN = 1.0  # second of fits or scores that a plan shows
 
 
 def _sentences_on_work(plan: Plan) -> Iterator[str]:
-    """What is left, what comes first of it, and how long it takes by which records."""
+    """Sentences on the work that is left, its first part before the rest, with their times."""
     parts = [("First", plan.first), ("Then", plan.then)]
     parts = [(word, work) for word, work in parts if work.scores]
     trainings = counted(plan.trainings, "encoder") + " to train"

@@ -234,7 +234,7 @@ def published_sentence(number: PublishedNumber, registry: Registry) -> str:
 def _on_copies(
     method: str, records: Sequence[Record], registry: Registry
 ) -> Iterator[str]:
-    """What is to be said of the files that records of a method were measured with."""
+    """Sentences on measured weights, settings or tokens that are not the pinned ones."""
     for sentence in sentences_on_copies([method], Results.of(records), registry):
         yield f"Note: {sentence}."
 

@@ -113,7 +113,7 @@ def _wrong_figure_in_words(wrong: WrongFigure) -> str:
 
 
 def _average_in_words(origin: Origin) -> list[str]:
-    """What is wrong with the average, and the column that would mend it."""
+    """A sentence on an average that is no mean of its columns, and what would mend it."""
     fault = origin.average
     if fault is None:
         return []

@@ -156,7 +156,7 @@ def other_weights(method: str, records: Iterable[Record], registry: Registry) ->
 
 
 def sentence_on_copy(name: str, copies: Sequence[Copy], registry: Registry) -> str:
-    """What is to be said of the files that were read for an encoder; empty where nothing is.
+    """A sentence on files that are not an encoder's pinned ones, or are another's; empty for none.
 
     Args:
         name: The encoder's name.

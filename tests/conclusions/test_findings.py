@@ -5,7 +5,8 @@ from types import SimpleNamespace
 import pytest
 from committed import FOLDER
 
-from harness.conclusions.findings import averages_with
+from harness.conclusions.findings import Misprint, averages_with
+from harness.results.verdict import CellState
 
 
 @pytest.mark.parametrize(
@@ -32,6 +33,35 @@ def test_who_quotes_a_misprint_stands_with_it_and_is_none_of_its_own():
     quotations = {each.id for one in FOLDER.misprints for each in one.quoted_by}
     assert "bert-flow.t2/avg-bert-embeddings-quoted/sts14" in quotations
     assert not quotations & {each.number.id for each in FOLDER.misprints}
+
+
+def measured(state):
+    """A number that was measured, with its verdict."""
+    return SimpleNamespace(scores=(1.0,), state=state)
+
+
+def test_one_neighbour_that_differs_leaves_a_misprint_in_doubt():
+    exact, differs = measured(CellState.EXACT), measured(CellState.DIFFERS)
+    not_run = SimpleNamespace(scores=(), state=CellState.NOT_RUN)
+    for of_number, neighbours, source, expected in (
+        (differs, [exact, exact], None, True),
+        (differs, [exact, differs], None, False),
+        (differs, [], None, False),
+        (exact, [exact, exact], None, False),
+        (not_run, [exact, exact], None, False),
+        # Of a quotation, the number that it quotes decides.
+        (differs, [exact, differs], exact, True),
+        (exact, [exact, exact], exact, False),
+        (differs, [exact, differs], not_run, False),
+    ):
+        misprint = Misprint(
+            reproduction=of_number,
+            neighbours=neighbours,
+            quoted_by=(),
+            averages=(),
+            source=source,
+        )
+        assert misprint.is_measured is expected
 
 
 def number(column, points, average_of=()):
