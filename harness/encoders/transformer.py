@@ -314,10 +314,13 @@ class TransformerEncoder:
 
     def with_dropout(self, seed: int) -> TransformerEncoder:
         """This encoder with its dropout on; its masks are drawn from the seed, call after call."""
+        plain_kernel = self.plain_kernel
+        if self.choice.library == "onednn":
+            plain_kernel = plain_kernel.multiplied_by_onednn()
         return replace(
             self,
-            kernel=self.plain_kernel.with_dropout(self.name, seed),
-            choice=replace(PLAIN, tokens=DROPOUT_TOKENS),
+            kernel=plain_kernel.with_dropout(self.name, seed),
+            choice=replace(PLAIN, library=self.choice.library, tokens=DROPOUT_TOKENS),
         )
 
     def with_padding_in_mean(self, width: int) -> TransformerEncoder:

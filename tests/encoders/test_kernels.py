@@ -150,9 +150,10 @@ def test_an_error_in_a_worker_is_raised_here_and_ends_the_work():
 
 
 @pytest.mark.parametrize("kind", ["bert", "roberta"])
-def test_dropout_is_the_pass_in_which_the_architecture_trains(kind, load):
-    """The model in training mode, from the same draw."""
-    encoder = load(kind)
+@pytest.mark.parametrize("choice", [PLAIN, ONEDNN])
+def test_dropout_is_the_pass_in_which_the_architecture_trains(kind, choice, load):
+    """The model in training mode, from the same draw, whichever library multiplies."""
+    encoder = load(kind, choice)
     plain = encoder.plain_kernel
     with torch.random.fork_rng():
         torch.manual_seed(int(np.random.default_rng(7).integers(2**63)))
@@ -160,7 +161,7 @@ def test_dropout_is_the_pass_in_which_the_architecture_trains(kind, load):
         wanted = plain(encoder.tokenizer(TEXTS[:1]))
         plain.model.eval()
     encoding = encoder.with_dropout(7).encode(TEXTS[:1])
-    assert encoding_gap(encoding, wanted) == 0
+    assert encoding_gap(encoding, wanted) <= ROUNDING
     assert encoding_gap(encoding, encoder.encode(TEXTS[:1])) > 0.01
 
 
@@ -169,7 +170,7 @@ def test_dropout_is_drawn_from_its_seed_alone(load):
     first, again = (load("bert", choice).with_dropout(0) for choice in (PLAIN, ONEDNN))
     calls = [first.encode(TEXTS) for _ in range(2)]
     for call in calls:
-        assert encoding_gap(call, again.encode(TEXTS)) == 0
+        assert encoding_gap(call, again.encode(TEXTS)) <= ROUNDING
     assert encoding_gap(*calls) > 0.01
     assert encoding_gap(calls[0], load("bert").with_dropout(1).encode(TEXTS)) > 0.01
 

@@ -24,7 +24,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Sequence
-from copy import copy
+from copy import copy, deepcopy
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, groupby
@@ -173,6 +173,16 @@ class PaddedKernel:
 
         return with_dropout
 
+    def multiplied_by_onednn(self) -> PaddedKernel:
+        """This pass with the products of oneDNN; its masks of dropout are the same."""
+        parameters = {id(parameter): parameter for parameter in self.model.parameters()}
+        model = deepcopy(self.model, parameters)  # which shares them
+        for module in list(model.modules()):
+            for name, child in list(module.named_children()):
+                if type(child) is nn.Linear:
+                    setattr(module, name, OneDnnLinear(child))
+        return replace(self, model=model)
+
     def over_padding(self, width: int) -> Callable[[TokenIds], Encoding]:
         """This pass of texts that are padded to `width` tokens, in means over the padding.
 
@@ -273,7 +283,7 @@ class Linear:
                 self.fused_activation, activation = "gelu", "linear"
         self.activation: Callable[[States], States] = ACT2FN[activation]
 
-    def __call__(self, x: Float[Tensor, "T I"]) -> Float[Tensor, "T O"]:
+    def __call__(self, x: Float[Tensor, "... I"]) -> Float[Tensor, "... O"]:
         """The activation of the product."""
         if self.onednn:
             product = self.onednn(
@@ -290,6 +300,18 @@ class Linear:
         if self.onednn:
             return self.onednn.binary(x, addend, self.weight, self.bias, "add")
         return F.linear(x, self.weight, self.bias).add_(addend)
+
+
+class OneDnnLinear(nn.Module):
+    """A linear layer of a model, multiplied by oneDNN."""
+
+    def __init__(self, layer: nn.Linear) -> None:
+        super().__init__()
+        self.linear = Linear("onednn", layer)
+
+    def forward(self, x: Float[Tensor, "... I"]) -> Float[Tensor, "... O"]:
+        """The product x W^T + b."""
+        return self.linear(x)
 
 
 TRIED_ROWS = (1, 2, 3, 4, 5, 17, 300, 600)  # on which the rule of rows is tested
