@@ -253,9 +253,7 @@ def _selected(
         if not is_glob(pattern):
             selected.append(find(pattern))
             continue
-        matching = [
-            thing for name, thing in things.items() if fnmatchcase(name, pattern)
-        ]
+        matching = [thing for name, thing in things.items() if matches(name, [pattern])]
         if not matching:
             raise UsageError(no_match.format(pattern))
         selected += matching
@@ -265,6 +263,11 @@ def _selected(
 def is_glob(pattern: str) -> bool:
     """Whether the pattern holds a wildcard."""
     return not set("*?[").isdisjoint(pattern)
+
+
+def matches(name: str, patterns: Iterable[str]) -> bool:
+    """Whether a name is one of the patterns, or a glob among them matches it, in its case."""
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
 class UnknownName(UsageError):

@@ -1,25 +1,34 @@
-"""The methods, tasks and encoders that the words of a user mean.
+"""What the words of a user mean: the only place that decides it.
 
-A method is named by its id or a glob, or by its model alone: an encoder's name, a
-repository of the hub, a folder or a file of vectors, which mean the method with the
-model's own pooling. An encoder is added by `NAME=PATH` or `NAME=REPO`. A task is named
-by its name, mteb's name of it, or a glob.
+`resolve` reads the words of a command, one after the other, and answers once, by a
+`Resolution`: ids and globs in the place of words, and a registry and places that know
+what the words bring. It changes nothing. After it there are only ids and names, which the
+registry finds, and globs, which `harness.registry.matches` compares with names.
+
+A word means the first of what it can be:
+
+* for a method: a glob; an id of a registered encoder; a model (an encoder's name, a file or
+  folder, a repository of the hub), with the rest of an id or under its own pooling; an id
+* for a task: its name, or mteb's name of it; a file of pairs; a glob
+* for an encoder, behind `NAME=`: a file or folder; a repository
+* for a download: an asset, a bundle of assets or an encoder; a repository
+* for the start of a training: a folder; an encoder's name
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from fnmatch import fnmatchcase
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from harness.core.errors import UsageError
 from harness.core.hardware import base_name
 from harness.core.interfaces import EncoderConfig, Hub
 from harness.core.types import METHOD_GRAMMAR, Method, MethodId
-from harness.data.places import Places
+from harness.data.catalogue import BUNDLES, Asset
+from harness.data.places import Places, assets_of, every_asset
 from harness.data.tasks.readers import task_of_file
 from harness.encoders.checkpoint import MODULES_FILE, require_nothing_unapplied
 from harness.encoders.config import FunctionConfig
@@ -30,205 +39,61 @@ from harness.encoders.subword_vectors import SubwordConfig, is_subword_folder
 from harness.encoders.tensorflow_bert import is_tensorflow_folder
 from harness.encoders.transformer import TransformerConfig
 from harness.encoders.word_vectors import StaticConfig
-from harness.registry import NAME_FORMS, Registry, is_glob, load_registry, nearest
+from harness.registry import (
+    NAME_FORMS,
+    Registry,
+    is_glob,
+    load_registry,
+    look_up,
+    matches,
+    nearest,
+)
 from harness.transforms.pooling import NATIVE, Native
 
 VECTOR_SUFFIXES = (".txt", ".vec", ".bin", ".npz", ".safetensors", ".gz")
 UNSTATED = "not stated"  # what an encoder of a user was trained on
 
 
-@dataclass
-class Resolver:
-    """Finds the meanings of words, one after the other, and adds new models to its registry.
-
-    Each call of a method may change all three attributes.
+@dataclass(frozen=True)
+class Resolution:
+    """The meaning of a command's words.
 
     Attributes:
-        registry: All that is registered, and the encoders that were added.
-        places: Where files are, with the paths of the encoders that were added.
+        registry: All that is registered, and the encoders and tasks that words bring.
+        places: Where files are, with the paths of the encoders that words bring.
+        methods: Ids and globs, one for each word.
+        tasks: Names and globs, one for each word.
         assumptions: A line for each model whose own pooling is in no file.
     """
 
     registry: Registry
     places: Places
-    assumptions: list[str] = field(default_factory=list)
+    methods: tuple[str, ...] = ()
+    tasks: tuple[str, ...] = ()
+    assumptions: tuple[str, ...] = ()
 
-    @classmethod
-    def from_options(
-        cls, places: Places, encoders: Iterable[str] | None = None
-    ) -> Resolver:
-        """A resolver that has the encoders of the places and of `--encoder`'s arguments."""
-        resolver = cls(load_registry(), replace(places, encoders={}))
-        for name, path in places.encoders.items():
-            resolver._add(name, str(path))
-        for text in encoders or ():
-            name, _, source = text.partition("=")
-            if not source or not NAME_FORMS["encoder"].fullmatch(name):
-                raise UsageError(
-                    f"--encoder {text}: wanted NAME=PATH or NAME=REPO[@REVISION], "
-                    "NAME in lower-case letters, digits and hyphens"
-                )
-            resolver._add(name, source)
-        return resolver
-
-    def method(self, word: str | Path) -> Method:
-        """The method that a word means. Raises UsageError."""
-        [identifier] = self.patterns([str(word)])
+    @property
+    def method(self) -> Method:
+        """The method of the only word. Raises UsageError for a glob, and for a wrong id."""
+        [identifier] = self.methods
         return self.registry.parse(identifier)
 
-    def patterns(self, words: Iterable[str] | None) -> list[str]:
-        """The words, each model replaced by the id of its method. Globs stay as they are."""
-        return [
-            word if is_glob(word) else self._identifier(word) for word in words or ()
-        ]
+    def selects(self, method: str, task: str) -> bool:
+        """Whether the words select records of a method on a task; no words select all."""
+        is_method = not self.methods or matches(method, self.methods)
+        return is_method and (not self.tasks or matches(task, self.tasks))
 
-    def task_patterns(self, words: Iterable[str] | None) -> list[str]:
-        """The words, mteb's names of tasks replaced by the harness's. Others stay.
+    def require_known(self, recorded: Container[str]) -> None:
+        """Raise UsageError for a method that can neither be made here nor is recorded.
 
-        A file of pairs is added to the registry as a task, whose name replaces it.
+        A method of an encoder that is not registered may be anybody's.
         """
-        patterns = []
-        for word in words or ():
-            tasks, meaning = self.registry.tasks_by_name, word
-            if word in tasks:
-                meaning = tasks[word].name
-            elif Path(word).suffix and Path(word).is_file():
-                task = task_of_file(Path(word))
-                if task.name in tasks:
-                    raise UsageError(
-                        f"-t {word}: a task is called {task.name!r}: rename the file"
-                    )
-                added_tasks = {**self.registry.tasks, task.name: task}
-                self.registry = replace(self.registry, tasks=added_tasks)
-                meaning = task.name
-            patterns.append(meaning)
-        return patterns
-
-    def _identifier(self, word: str) -> str:
-        """The id of the method that a word means: the word itself, or its model's method.
-
-        A model may be followed by the rest of an id: `org/name`, `org/name:64`,
-        `org/name.mean`, `./folder.mean+sn@target`.
-        """
-        parts = MethodId.parse(word)
-        if parts and parts.encoder.partition(":")[0] in self.registry.encoders:
-            return word
-        model, length, suffix = word, "", ""
-        if _existing_path(word) is None:
-            poolings = "|".join(map(re.escape, self.registry.poolings))
-            form = rf"(.+?)(:[0-9]+)?(\.(?:{poolings})(?:[:+@].*)?)?"
-            match = re.fullmatch(form, word)
-            if match is not None:
-                model, length, suffix = match.groups(default="")
-        name = self._encoder_name(model)
-        if name is not None:
-            return f"{name}{length}{suffix or f'.{self._own_pooling(name)}'}"
-        if parts is not None:
-            return word
-        if "/" in word:
-            raise UsageError(f"{word}: there is no such file or folder")
-        names = (*self.registry.encoders, *self._repositories(), *self.registry.methods)
-        offered = nearest(word, names) or f"the form is {METHOD_GRAMMAR}"
-        raise UsageError(f"{word!r} is no method or model: {offered}")
-
-    # Models
-
-    def _add(self, name: str, source: str) -> None:
-        """Add the encoder of a path or a repository. A registered encoder only gets the path."""
-        path = _existing_path(source)
-        is_registered = name in self.registry.encoders
-        if path is None and (is_registered or not is_repository(source)):
-            raise UsageError(
-                f"--encoder {name}={source}: there is no such file or folder"
-            )
-        if not is_registered:
-            config = self._config(name, source, path)
-            self.registry = self.registry.with_encoders([config])
-        if path is not None:
-            encoders = {**self.places.encoders, name: path}
-            self.places = replace(self.places, encoders=encoders)
-
-    def _config(self, name: str, source: str, path: Path | None) -> EncoderConfig:
-        """The configuration of an encoder that is added.
-
-        If a repository was fetched before, the kind of encoder is read from its files.
-        """
-        config = config_for(name, source, path)
-        if path is None and self.places.has_encoder(config):
-            return _of_folder(config, self.places.encoder(config))
-        return config
-
-    def _encoder_name(self, model: str) -> str | None:
-        """The name of a model's encoder, which is added if it is new; None if it is no model."""
-        if model in self.registry.encoders:
-            return model
-        repositories = self._repositories()
-        path = _existing_path(model)
-        if path is None and model in repositories:
-            return repositories[model]
-        if path is None and not is_repository(model):
-            return None
-        title = (
-            model.partition("@")[0].rpartition("/")[2] if path is None else path.name
-        )
-        name = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
-        if not name:
-            raise UsageError(
-                f"-m {model}: wanted a name with a letter from a to z or a digit, found "
-                f"{title!r}; name this one: --encoder NAME={model} -m NAME"
-            )
-        known = self.registry.encoders.get(name)
-        if known is None:
-            self._add(name, model)
-        elif (known, self.places.encoders.get(name)) != (
-            self._config(name, model, path),
-            path,
-        ):
-            raise UsageError(
-                f"-m {model}: another encoder is called {name!r}; name this one: "
-                f"--encoder NAME={model} -m NAME"
-            )
-        return name
-
-    def _repositories(self) -> dict[str, str]:
-        """The names of encoders by their repositories on the hub, with and without an owner."""
-        names: dict[str, str] = {}
-        names_without_owner: dict[str, str] = {}
-        for name, encoder in self.registry.encoders.items():
-            if isinstance(encoder.source, Hub):
-                repository = encoder.source.repo
-                names[repository] = name
-                names_without_owner[repository.rpartition("/")[2]] = name
-        return {**names_without_owner, **names}
-
-    def _own_pooling(self, name: str) -> str:
-        """The word for an encoder's own pooling in ids.
-
-        If all registered methods of the encoder use its own modules, with one prompt, it
-        is the word for them. Otherwise it is read from the encoder's files.
-        """
-        encoder = self.registry.encoders[name]
-        if isinstance(encoder, FunctionConfig):
-            return NATIVE.name
-        registered_poolings = {
-            method.pooling
-            for method in self.registry.methods.values()
-            if method.encoder.name == name
-        }
-        if len(registered_poolings) == 1:
-            [pooling] = registered_poolings
-            if isinstance(pooling, Native):
-                return pooling.name
-        member = encoder.member(0)
-        place = self.places.encoders.get(name) or self.places.encoder(member)
-        word = default_pooling(place)
-        is_stated = (place / MODULES_FILE).is_file()
-        if isinstance(member, TransformerConfig) and not is_stated:
-            self.assumptions.append(
-                f"{name}: its folder has no {MODULES_FILE}, which says what a model's own pooling "
-                f"is: {name} is {name}.{word} here"
-            )
-        return word
+        for name in self.methods:
+            method_id = None if is_glob(name) else MethodId.parse(name)
+            if method_id is None or name in recorded:
+                continue
+            if base_name(method_id.encoder) in self.registry.encoders:
+                self.registry.parse(name)
 
     def bypass_notes(self, methods: Iterable[Method]) -> list[str]:
         """A line for each encoder of the user whose modules one of its methods bypasses."""
@@ -246,7 +111,208 @@ class Resolver:
         return notes
 
 
-# Sources of encoders
+def resolve(
+    places: Places,
+    encoders: Iterable[str] | None = None,
+    methods: Iterable[str] | None = None,
+    tasks: Iterable[str] | None = None,
+) -> Resolution:
+    """The meaning of a command's words; a word may use what those before it bring.
+
+    Args:
+        places: Where files are, with the encoders that have a path.
+        encoders: The arguments of `--encoder`: NAME=PATH or NAME=REPO[@REVISION].
+        methods: The words for methods.
+        tasks: The words for tasks.
+
+    Raises:
+        UsageError: A word means nothing, or a name is taken.
+        AssetMissing: The model whose own pooling is asked for is not on this machine.
+    """
+    known = Resolution(load_registry(), replace(places, encoders={}))
+    for name, path in places.encoders.items():
+        known = _with_encoder(known, name, str(path))
+    for text in encoders or ():
+        name, _, source = text.partition("=")
+        if not source or not NAME_FORMS["encoder"].fullmatch(name):
+            raise UsageError(
+                f"--encoder {text}: wanted NAME=PATH or NAME=REPO[@REVISION], "
+                "NAME in lower-case letters, digits and hyphens"
+            )
+        known = _with_encoder(known, name, source)
+    for word in methods or ():
+        known = _with_method(known, word)
+    for word in tasks or ():
+        known = _with_task(known, word)
+    return known
+
+
+# Methods
+
+
+def _with_method(known: Resolution, word: str) -> Resolution:
+    """With the meaning of a word for a method: the word itself, or the id of a model's method.
+
+    A model may be followed by the rest of an id: `org/name`, `org/name:64`,
+    `org/name.mean`, `./folder.mean+sn@target`.
+    """
+    parts = MethodId.parse(word)
+    is_id = parts and parts.encoder.partition(":")[0] in known.registry.encoders
+    if is_glob(word) or is_id:
+        return replace(known, methods=(*known.methods, word))
+    model, length, suffix = word, "", ""
+    if _existing_path(word) is None:
+        poolings = "|".join(map(re.escape, known.registry.poolings))
+        form = rf"(.+?)(:[0-9]+)?(\.(?:{poolings})(?:[:+@].*)?)?"
+        match = re.fullmatch(form, word)
+        if match is not None:
+            model, length, suffix = match.groups(default="")
+    name = _encoder_name(known, model)
+    if name is not None:
+        if name not in known.registry.encoders:
+            known = _with_encoder(known, name, model)
+        if not suffix:
+            pooling, assumption = _own_pooling(known, name)
+            suffix = f".{pooling}"
+            known = replace(known, assumptions=(*known.assumptions, *assumption))
+        word = f"{name}{length}{suffix}"
+    elif parts is None:
+        if "/" in word:
+            raise UsageError(f"{word}: there is no such file or folder")
+        registry = known.registry
+        names = (*registry.encoders, *_repositories(registry), *registry.methods)
+        offered = nearest(word, names) or f"the form is {METHOD_GRAMMAR}"
+        raise UsageError(f"{word!r} is no method or model: {offered}")
+    return replace(known, methods=(*known.methods, word))
+
+
+def _encoder_name(known: Resolution, model: str) -> str | None:
+    """The name of a model's encoder, which may be new; None if it is no model.
+
+    Raises UsageError if another encoder has the name.
+    """
+    registry = known.registry
+    if model in registry.encoders:
+        return model
+    repositories = _repositories(registry)
+    path = _existing_path(model)
+    if path is None and model in repositories:
+        return repositories[model]
+    if path is None and not is_repository(model):
+        return None
+    title = model.partition("@")[0].rpartition("/")[2] if path is None else path.name
+    name = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
+    if not name:
+        raise UsageError(
+            f"-m {model}: wanted a name with a letter from a to z or a digit, found "
+            f"{title!r}; name this one: --encoder NAME={model} -m NAME"
+        )
+    namesake = registry.encoders.get(name)
+    if namesake is not None:
+        its_path = known.places.encoders.get(name)
+        if (namesake, its_path) != (_config(known, name, model, path), path):
+            raise UsageError(
+                f"-m {model}: another encoder is called {name!r}; name this one: "
+                f"--encoder NAME={model} -m NAME"
+            )
+    return name
+
+
+def _repositories(registry: Registry) -> dict[str, str]:
+    """The names of encoders by their repositories on the hub, with and without an owner."""
+    names: dict[str, str] = {}
+    names_without_owner: dict[str, str] = {}
+    for name, encoder in registry.encoders.items():
+        if isinstance(encoder.source, Hub):
+            repository = encoder.source.repo
+            names[repository] = name
+            names_without_owner[repository.rpartition("/")[2]] = name
+    return {**names_without_owner, **names}
+
+
+def _own_pooling(known: Resolution, name: str) -> tuple[str, list[str]]:
+    """The word for an encoder's own pooling in ids, and a line that says what was assumed.
+
+    If all registered methods of the encoder use its own modules, with one prompt, it is the
+    word for them. Otherwise it is read from the encoder's files, and assumed where none
+    states it.
+    """
+    encoder = known.registry.encoders[name]
+    if isinstance(encoder, FunctionConfig):
+        return NATIVE.name, []
+    registered_poolings = {
+        method.pooling
+        for method in known.registry.methods.values()
+        if method.encoder.name == name
+    }
+    if len(registered_poolings) == 1:
+        [pooling] = registered_poolings
+        if isinstance(pooling, Native):
+            return pooling.name, []
+    member = encoder.member(0)
+    place = known.places.encoders.get(name) or known.places.encoder(member)
+    word = default_pooling(place)
+    is_stated = (place / MODULES_FILE).is_file()
+    if is_stated or not isinstance(member, TransformerConfig):
+        return word, []
+    return word, [
+        f"{name}: its folder has no {MODULES_FILE}, which says what a model's own pooling "
+        f"is: {name} is {name}.{word} here"
+    ]
+
+
+# Tasks
+
+
+def _with_task(known: Resolution, word: str) -> Resolution:
+    """With the meaning of a word for a task: a name of the harness's, or the word itself.
+
+    A file of pairs is a task of the new registry.
+    """
+    tasks = known.registry.tasks_by_name
+    if word in tasks:
+        word = tasks[word].name
+    elif Path(word).suffix and Path(word).is_file():
+        task = task_of_file(Path(word))
+        if task.name in tasks:
+            raise UsageError(
+                f"-t {word}: a task is called {task.name!r}: rename the file"
+            )
+        added_tasks = {**known.registry.tasks, task.name: task}
+        known = replace(known, registry=replace(known.registry, tasks=added_tasks))
+        word = task.name
+    return replace(known, tasks=(*known.tasks, word))
+
+
+# Encoders and their sources
+
+
+def _with_encoder(known: Resolution, name: str, source: str) -> Resolution:
+    """With the encoder of a path or a repository. A registered encoder only gets the path."""
+    path = _existing_path(source)
+    is_registered = name in known.registry.encoders
+    if path is None and (is_registered or not is_repository(source)):
+        raise UsageError(f"--encoder {name}={source}: there is no such file or folder")
+    if not is_registered:
+        config = _config(known, name, source, path)
+        known = replace(known, registry=known.registry.with_encoders([config]))
+    if path is not None:
+        encoders = {**known.places.encoders, name: path}
+        known = replace(known, places=replace(known.places, encoders=encoders))
+    return known
+
+
+def _config(
+    known: Resolution, name: str, source: str, path: Path | None
+) -> EncoderConfig:
+    """The configuration of an encoder that no file registers.
+
+    If a repository was fetched before, the kind of encoder is read from its files.
+    """
+    config = config_for(name, source, path)
+    if path is None and known.places.has_encoder(config):
+        return _of_folder(config, known.places.encoder(config))
+    return config
 
 
 def is_repository(source: str) -> bool:
@@ -317,40 +383,36 @@ def _existing_path(word: str) -> Path | None:
     return None
 
 
-# Records that are selected
+# Words of other commands
 
 
-@dataclass(frozen=True)
-class Patterns:
-    """Methods and tasks by which records are selected.
+def things_to_fetch(
+    words: Iterable[str], registry: Registry
+) -> dict[str, tuple[Asset | EncoderConfig, ...]]:
+    """What each word downloads. Raises UsageError for a word that means nothing.
 
-    Attributes:
-        methods: Ids and globs; none selects all.
-        tasks: Names and globs; none selects all.
-        registry: What comes with the harness, with the encoders given by hand.
+    Most words download one thing; a bundle is the assets of one download.
     """
-
-    methods: Sequence[str]
-    tasks: Sequence[str]
-    registry: Registry
-
-    def selects(self, method: str, task: str) -> bool:
-        """Whether records of this method on this task are selected."""
-        return _matches(method, self.methods) and _matches(task, self.tasks)
-
-    def require_known(self, recorded: Container[str]) -> None:
-        """Raise UsageError for a method that can neither be made here nor is recorded.
-
-        A method of an encoder that is not registered may be anybody's.
-        """
-        for name in self.methods:
-            method_id = None if is_glob(name) else MethodId.parse(name)
-            if method_id is None or name in recorded:
-                continue
-            if base_name(method_id.encoder) in self.registry.encoders:
-                self.registry.parse(name)
+    things_by_name: dict[str, tuple[Asset | EncoderConfig, ...]] = {}
+    assets = every_asset()
+    for asset in assets:
+        things_by_name[asset.name] = (asset,)
+    for name, members in BUNDLES.items():
+        things_by_name[name] = tuple(asset for asset in assets if asset.name in members)
+    for name, config in registry.encoders.items():
+        things_by_name[name] = assets_of(config) or (config,)
+    meanings: dict[str, tuple[Asset | EncoderConfig, ...]] = {}
+    for word in words:
+        if word not in things_by_name and is_repository(word):
+            meanings[word] = (config_for(word, word, None),)
+        else:
+            meanings[word] = look_up("asset", word, things_by_name)
+    return meanings
 
 
-def _matches(name: str, patterns: Sequence[str]) -> bool:
-    """Whether a name matches one of the patterns; without patterns every name does."""
-    return not patterns or any(fnmatchcase(name, pattern) for pattern in patterns)
+def checkpoint_folder(word: str, registry: Registry, places: Places) -> Path:
+    """The folder of the checkpoint that a training starts from. Raises UsageError, AssetMissing."""
+    folder = Path(word)
+    if folder.is_dir():
+        return folder
+    return places.encoder(look_up("encoder", word, registry.encoders))

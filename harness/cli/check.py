@@ -79,17 +79,17 @@ def check_command(
         status = check_published(published, since=since, page=page, as_json=as_json)
         raise typer.Exit(status)
     opt.note_packaged(baseline)
-    patterns = opt.record_patterns(method, task, encoder)
+    known = opt.resolved(method, task, encoder)
     # Without the records that come with the harness.
     runs, committed = (
-        ResultsFolder(folder, patterns.registry, folders=[folder])
+        ResultsFolder(folder, known.registry, folders=[folder])
         for folder in (results, baseline)
     )
     plugins = {plugin.name: plugin.sha256 for plugin in plugins_in_use(plugin or ())}
     gate = Gate(runs, committed, plugins)
     cells_of_gate = (*gate.rules.quick_cells, *gate.records)
-    patterns.require_known({cell.method for cell in cells_of_gate})
-    cells = gate.cells_to_check(patterns.methods, patterns.tasks)
+    known.require_known({cell.method for cell in cells_of_gate})
+    cells = gate.cells_to_check(known.methods, known.tasks)
     if not results.is_dir():
         command = "harness run --gate"
         command += "" if results == Path("runs") else f" -o {results}"

@@ -10,7 +10,7 @@ import typer
 from harness.cli import options as opt
 from harness.data.places import Places
 from harness.report.cite import cite
-from harness.resolve import Resolver
+from harness.resolve import resolve
 
 
 def cite_command(
@@ -33,9 +33,8 @@ def cite_command(
 
     Without a number or a method the harness itself is cited.
     """
-    places = Places(Path())
-    resolver = Resolver.from_options(places, encoder)
-    folder = opt.measured_folder(results, resolver.registry)
-    tasks = resolver.registry.select_tasks(resolver.task_patterns(task)) if task else ()
+    known = resolve(Places(Path()), encoder, tasks=task)
+    folder = opt.measured_folder(results, known.registry)
+    tasks = known.registry.select_tasks(known.tasks)
     for text in cite(folder, subject=subject, method=method, tasks=tasks):
         opt.say(text)

@@ -28,7 +28,7 @@ from harness.report.next_steps import command_to_search
 from harness.report.noise import USUAL_SCORE, power_rows
 from harness.report.owners import origin_facts, origins_in_words
 from harness.report.sentences import standing_in_words
-from harness.resolve import Resolver
+from harness.resolve import resolve
 
 STANDARD_INPUT = "-"  # in the place of numbers
 
@@ -139,9 +139,7 @@ def explain_command(
             facts = diagnosis_facts(diagnosis, folder.causes, folder.registry)
             opt.say(json.dumps(facts))
             return
-        places = Resolver.from_options(
-            Places.from_environment(os.environ), sources.encoder
-        ).places
+        places = resolve(Places.from_environment(os.environ), sources.encoder).places
         command = command_to_search(diagnosis.numbers[0], folder.registry, places)
         for line in answer_lines(
             diagnosis, folder.causes, folder.registry, search=command, verbose=verbose

@@ -20,7 +20,7 @@ from harness.evaluation.run import fit_cell
 from harness.evaluation.select import PlannedCell
 from harness.registry import look_up
 from harness.report.bibtex import HARNESS_KEY, bibtex
-from harness.resolve import Resolver
+from harness.resolve import resolve
 from harness.results.score_rows import folder_rows
 
 
@@ -76,9 +76,8 @@ def export_command(
     )
 
     make_folder(folder.absolute().parent, "FOLDER", to_write=True)
-    resolver = Resolver.from_options(folders.places(), encoder)
-    exported_method = resolver.method(method)
-    registry, places = resolver.registry, resolver.places
+    known = resolve(folders.places(), encoder, [method])
+    registry, places, exported_method = known.registry, known.places, known.method
     needs_task = exported_method.fit_on in TARGETS
     if needs_task != (task is not None):
         raise UsageError(
@@ -118,8 +117,7 @@ def _write_every_eval_ever(
     """Write the measured scores of a method in the schema of Every Eval Ever."""
     from harness.interop.every_eval_ever import every_eval_ever
 
-    resolver = Resolver.from_options(Places(Path()), encoder)
-    registry = resolver.registry
+    registry = resolve(Places(Path()), encoder).registry
     measured = opt.measured_folder(results, registry)
     rows = [
         row

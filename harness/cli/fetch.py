@@ -1,14 +1,12 @@
 """`harness fetch`: download data sets and encoders, or say where they would come from.
 
-A name on the command line is an asset of the catalogue, several assets in one download,
-an encoder, or a repository of the hub. `fetched_things` makes of each name the things
-to fetch, which harness.data.fetch brings and checks.
+`harness.resolve.things_to_fetch` says what the words mean, and `harness.data.fetch` brings
+and checks it.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -20,13 +18,12 @@ import typer
 from harness.cli import options as opt
 from harness.core.errors import HarnessError
 from harness.core.files import make_folder
-from harness.data.catalogue import BUNDLES
 from harness.data.download import offline_switch
-from harness.data.fetch import Fetchable, Fetcher, listing
-from harness.data.places import Places, asset_named, assets_of, every_asset
+from harness.data.fetch import Fetcher, listing
+from harness.data.places import Places, asset_named
 from harness.encoders.tensorflow_bert import convert
-from harness.registry import Registry, load_registry, look_up
-from harness.resolve import config_for
+from harness.registry import Registry, load_registry
+from harness.resolve import things_to_fetch
 
 
 def fetch_command(
@@ -52,7 +49,7 @@ def fetch_command(
 ) -> None:
     """Download data sets and encoders, and check their digests."""
     registry = load_registry()
-    things_by_name = fetched_things(assets or scored_assets(registry), registry)
+    things_by_name = things_to_fetch(assets or scored_assets(registry), registry)
     if dry_run:
         for thing in dict.fromkeys(chain.from_iterable(things_by_name.values())):
             opt.say("\n".join(listing(thing)))
@@ -91,29 +88,3 @@ def scored_assets(registry: Registry) -> tuple[str, ...]:
     """The data sets that tasks score and that are not included."""
     names = dict.fromkeys(task.asset for task in registry.tasks.values())
     return tuple(name for name in names if not asset_named(name).embedded)
-
-
-def fetched_things(
-    names: Iterable[str], registry: Registry
-) -> dict[str, tuple[Fetchable, ...]]:
-    """The things that each name fetches. Raises UsageError for an unknown name.
-
-    Most names fetch one thing; a bundle fetches the assets of one download.
-    """
-    members_by_name: dict[str, tuple[Fetchable, ...]] = {}
-    known_assets = every_asset()
-    for asset in known_assets:
-        members_by_name[asset.name] = (asset,)
-    for name, members in BUNDLES.items():
-        members_by_name[name] = tuple(
-            asset for asset in known_assets if asset.name in members
-        )
-    for name, config in registry.encoders.items():
-        members_by_name[name] = assets_of(config) or (config,)
-    things_by_name: dict[str, tuple[Fetchable, ...]] = {}
-    for name in dict.fromkeys(names):
-        if "/" in name and name not in members_by_name:  # a repository of the hub
-            things_by_name[name] = (config_for(name, name, None),)
-        else:
-            things_by_name[name] = look_up("asset", name, members_by_name)
-    return things_by_name

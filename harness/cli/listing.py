@@ -8,7 +8,6 @@ that makes its rows.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -25,8 +24,8 @@ from harness.core.terminal import text_table
 from harness.data.places import Places, every_asset, packaged, pinned_by
 from harness.data.tasks.loader import TARGETS
 from harness.plugins import registered
-from harness.registry import Registry, look_up
-from harness.resolve import Resolver
+from harness.registry import Registry, look_up, matches
+from harness.resolve import resolve
 from harness.results.layout import OWN, PAPERS, own_or_committed
 
 ListedRow = dict[str, Any]
@@ -65,8 +64,8 @@ def list_command(
     as_json: opt.Json = False,
 ) -> None:
     """List methods, encoders, tasks, published numbers and more."""
-    resolver = Resolver.from_options(opt.Folders(data_dir).places(), encoder)
-    rows = listed_rows(kind, name, resolver)
+    known = resolve(opt.Folders(data_dir).places(), encoder)
+    rows = listed_rows(kind, name, known.registry, known.places)
     if as_json:
         opt.say_rows(rows, as_json)
         return
@@ -100,19 +99,21 @@ def fitting(columns: Mapping[str, Sequence[str]], width: int) -> dict[str, list[
     return fitting_columns
 
 
-def listed_rows(kind: str, name: str, resolver: Resolver) -> list[ListedRow]:
+def listed_rows(
+    kind: str, name: str, registry: Registry, places: Places
+) -> list[ListedRow]:
     """The rows of one kind of thing.
 
     Args:
         kind: One of LISTED_KINDS.
         name: A table, for the kind `cells`, or a task, for `digests`; else a part of
             names, or a glob. Empty for all.
-        resolver: Knows the registry, and where data and encoders are.
+        registry: What is registered.
+        places: Where data and encoders are.
 
     Raises:
         UsageError: There is no such kind, table or task, or no such name.
     """
-    registry, places = resolver.registry, resolver.places
     look_up("kind of thing", kind, dict.fromkeys(LISTED_KINDS))
     match kind:
         case "methods" | "encoders" | "tasks":
@@ -132,7 +133,7 @@ def listed_rows(kind: str, name: str, resolver: Resolver) -> list[ListedRow]:
     matching = []
     for row in rows:
         first_column, *_ = row.values()
-        if fnmatchcase(first_column, f"*{name}*"):
+        if matches(first_column, [f"*{name}*"]):
             matching.append(row)
     if name and not matching:
         raise UsageError(

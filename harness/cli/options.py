@@ -28,7 +28,7 @@ from harness.evaluation.processes import default_jobs
 from harness.evaluation.select import MIN_COVERAGE, MOST_SEEDS
 from harness.plugins import plugin_of_file, plugins_in_use
 from harness.registry import Registry
-from harness.resolve import Patterns, Resolver
+from harness.resolve import Resolution, resolve
 from harness.results.layout import (
     OWN,
     PAPERS,
@@ -348,7 +348,7 @@ class Sources:
     @cached_property
     def registry(self) -> Registry:
         """The registry, with the encoders given by hand."""
-        return Resolver.from_options(Places(Path()), self.encoder).registry
+        return resolve(Places(Path()), self.encoder).registry
 
     @cached_property
     def folder(self) -> Conclusions:
@@ -391,22 +391,20 @@ def worst_status(statuses: Iterable[int]) -> int:
     return min(filter(None, statuses), default=0)
 
 
-def record_patterns(
+def resolved(
     method: Sequence[str] | None,
     task: Sequence[str] | None,
     encoder: Sequence[str] | None,
-) -> Patterns:
-    """The patterns of a command's options.
+) -> Resolution:
+    """The meaning of the words by which a command selects records.
 
-    A word that the harness has another name for is replaced by that name, and a note
-    says so. Records may be of encoders, tasks and plug-ins that are not known here.
+    A note names each word that the harness has another name for. Records may be of
+    encoders, tasks and plug-ins that are not known here.
     """
-    resolver = Resolver.from_options(Folders().places(), encoder)
-    methods = resolver.patterns(method)
-    tasks = resolver.task_patterns(task)
-    note_meanings(method, methods)
-    note_meanings(task, tasks)
-    return Patterns(methods=methods, tasks=tasks, registry=resolver.registry)
+    known = resolve(Folders().places(), encoder, method, task)
+    note_meanings(method, known.methods)
+    note_meanings(task, known.tasks)
+    return known
 
 
 # Printing

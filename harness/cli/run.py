@@ -43,7 +43,7 @@ from harness.evaluation.select import (
     select_cells,
 )
 from harness.registry import Registry, look_up
-from harness.resolve import Resolver
+from harness.resolve import resolve
 from harness.results.index import Results
 from harness.results.layout import PAPERS_ENCODER, papers_of, require_own, tables_naming
 from harness.results.origins import Copy, pin_of, sentence_on_copy
@@ -165,10 +165,9 @@ def select(options: opt.Run, baseline: Path, is_gate: bool = False) -> Selected:
     """
     profile_name = options.profile or "all"
     look_up("profile", profile_name, dict.fromkeys(PROFILES))
-    resolver = Resolver.from_options(options.places(), options.encoder)
-    methods = resolver.patterns(options.method)
-    tasks = resolver.task_patterns(options.task)
-    registry, corpora = resolver.registry, resolver.registry.corpora
+    known = resolve(options.places(), options.encoder, options.method, options.task)
+    methods, tasks = known.methods, known.tasks
+    registry, corpora = known.registry, known.registry.corpora
     omissions = ""
     if options.profile is None and (methods or tasks):
         cells, omissions = select_cells(registry, methods, tasks, options.seeds)
@@ -180,7 +179,7 @@ def select(options: opt.Run, baseline: Path, is_gate: bool = False) -> Selected:
     if profile_name == "first":
         # A first run downloads no large encoder, and shows one that is there.
         large = registry.encoders[PAPERS_ENCODER]
-        if not resolver.places.has_encoder(large):
+        if not known.places.has_encoder(large):
             cells = tuple(
                 cell for cell in cells if base_name(cell.encoder.name) != large.name
             )
@@ -190,7 +189,7 @@ def select(options: opt.Run, baseline: Path, is_gate: bool = False) -> Selected:
         opt.note_meanings(options.task, tasks)
         if omissions:
             opt.note(omissions)
-    for text in resolver.bypass_notes(dict.fromkeys(cell.method for cell in cells)):
+    for text in known.bypass_notes(dict.fromkeys(cell.method for cell in cells)):
         opt.note(f"Note: {text}")
     limit = options.limit
     if limit is not None:
@@ -198,7 +197,7 @@ def select(options: opt.Run, baseline: Path, is_gate: bool = False) -> Selected:
         corpora = {
             name: limited_corpus(corpus, limit) for name, corpus in corpora.items()
         }
-    return Selected(cells, TaskLoader(resolver.places, corpora), registry)
+    return Selected(cells, TaskLoader(known.places, corpora), registry)
 
 
 def tables_of(chosen: Selected, baseline: Path) -> Sequence[Table]:

@@ -11,7 +11,6 @@ import csv
 import io
 import sys
 from collections.abc import Sequence
-from fnmatch import fnmatchcase
 from typing import Annotated
 
 import typer
@@ -28,12 +27,12 @@ from harness.evaluation.compare import (
     measuring_command,
     ties_with_best,
 )
-from harness.registry import is_glob, look_up
+from harness.registry import is_glob, look_up, matches
 from harness.report.method_table import columns_of, method_table, tasks_of
 from harness.report.table import ShownTable, escape, terminal
 from harness.report.table import latex as in_latex
 from harness.report.table import markdown as in_markdown
-from harness.resolve import Patterns
+from harness.resolve import Resolution
 from harness.results.origins import sentences_on_copies
 from harness.results.score_rows import folder_rows
 
@@ -105,16 +104,16 @@ def table_command(
     (paired bootstrap, Holm's correction). A test is a paired bootstrap over pairs with
     Holm's correction over tasks; it compares the means over all seeds.
     """
-    patterns = opt.record_patterns([*(method or []), *(test or ())], task, encoder)
-    folder = opt.measured_folder(results, patterns.registry)
-    loader = TaskLoader(folders.places(), patterns.registry.corpora)
+    known = opt.resolved([*(method or []), *(test or ())], task, encoder)
+    folder = opt.measured_folder(results, known.registry)
+    loader = TaskLoader(folders.places(), known.registry.corpora)
     with progress_on(sys.stderr) as progress:
         resampler = Resampler(folder, loader, progress)
         if test is not None:
-            _say_test(patterns, resampler, is_csv=as_csv, as_json=as_json)
+            _say_test(known, resampler, is_csv=as_csv, as_json=as_json)
         elif markdown or latex or paper_tables:
             look_up("aggregation", aggregation or "all", dict.fromkeys(AGGREGATIONS))
-            table = _table_of_methods(patterns, resampler, paper_tables, aggregation)
+            table = _table_of_methods(known, resampler, paper_tables, aggregation)
             if latex:
                 opt.say(in_latex(table))
             elif markdown:
@@ -124,14 +123,14 @@ def table_command(
                 for sentence in table.notes:
                     opt.note(sentence)
         else:
-            _say_cells(patterns, folder, every_score, is_csv=as_csv, as_json=as_json)
+            _say_cells(known, folder, every_score, is_csv=as_csv, as_json=as_json)
 
 
 # Cells
 
 
 def _say_cells(
-    patterns: Patterns,
+    known: Resolution,
     folder: Conclusions,
     every_score: bool,
     *,
@@ -143,14 +142,14 @@ def _say_cells(
     rows = [
         row
         for row in folder_rows(
-            folder, every_score, published_too=is_for_people, methods=patterns.methods
+            folder, every_score, published_too=is_for_people, methods=known.methods
         )
-        if patterns.selects(row.method, row.task)
+        if known.selects(row.method, row.task)
     ]
-    patterns.require_known({row.method for row in rows})
+    known.require_known({row.method for row in rows})
     if not rows:
         remedy = "harness table without -m and -t shows all"
-        if not patterns.methods and not folder.records.by_cell:
+        if not known.methods and not folder.records.by_cell:
             remedy = "harness run measures cells"
         raise UsageError(
             f"{folder.path}: found no score of these methods and tasks; {remedy}"
@@ -163,7 +162,7 @@ def _say_cells(
         shown = [{name: row[name] for name in names} for row in shown]
     _say_rows(shown, is_csv, as_json)
     methods = {row.method: None for row in rows}
-    records = folder.records_of_methods(patterns.methods)
+    records = folder.records_of_methods(known.methods)
     for sentence in sentences_on_copies([*methods], records, folder.registry):
         opt.note(f"Note: {sentence}.")
 
@@ -184,7 +183,7 @@ def _say_rows(rows: opt.PrintedRows, is_csv: bool, as_json: bool) -> None:
 
 
 def _table_of_methods(
-    patterns: Patterns,
+    known: Resolution,
     resampler: Resampler,
     paper_tables: Sequence[str] | None,
     aggregation: str | None,
@@ -192,21 +191,21 @@ def _table_of_methods(
     """The methods, their columns, and the tests of each column against its best."""
     folder = resampler.results
     registry = folder.registry
-    patterns.require_known(folder.records.methods)
-    tasks = registry.select_tasks(patterns.tasks)
+    known.require_known(folder.records.methods)
+    tasks = registry.select_tasks(known.tasks)
     published = [folder.table(name) for name in paper_tables or ()]
     columns = columns_of(folder, tasks, published, aggregation)
     names = tasks_of(columns)
     measured = {method for method, task in folder.records.by_cell if task in names}
     methods: dict[str, None] = {}  # each once, in the order of the patterns
-    for pattern in patterns.methods:
+    for pattern in known.methods:
         methods |= dict.fromkeys(
             method
             for method in folder.records.methods
-            if method in measured and fnmatchcase(method, pattern)
+            if method in measured and matches(method, [pattern])
         )
     # A pattern means one's own rows, where there are some; a name means any.
-    named = {pattern for pattern in patterns.methods if not is_glob(pattern)}
+    named = {pattern for pattern in known.methods if not is_glob(pattern)}
     own = {
         method
         for method, task in folder.records.by_cell
@@ -231,13 +230,13 @@ def _table_of_methods(
 
 
 def _say_test(
-    patterns: Patterns, resampler: Resampler, *, is_csv: bool, as_json: bool
+    known: Resolution, resampler: Resampler, *, is_csv: bool, as_json: bool
 ) -> None:
     """The test of two methods on each task, and how to make one that lacks similarities."""
     folder = resampler.results
-    patterns.require_known(folder.records.methods)
-    first, second = patterns.methods[-2:]
-    tasks = folder.registry.select_tasks(patterns.tasks) if patterns.tasks else ()
+    known.require_known(folder.records.methods)
+    first, second = known.methods[-2:]
+    tasks = folder.registry.select_tasks(known.tasks)
     missing: dict[str, None] = {}  # the methods that lack similarities, each once
     untested_tasks: list[str] = []
     rows, facts = [], []

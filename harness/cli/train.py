@@ -10,7 +10,6 @@ unknown name is refused at once.
 
 from __future__ import annotations
 
-import fnmatch
 import inspect
 import sys
 from collections.abc import Mapping
@@ -31,8 +30,8 @@ from harness.data.places import Places
 from harness.encoders.modules import transformer_folder
 from harness.encoders.tensorflow_bert import readable_folder
 from harness.encoders.trained import FamilyConfig
-from harness.registry import load_registry, look_up
-from harness.resolve import Resolver
+from harness.registry import load_registry, look_up, matches
+from harness.resolve import checkpoint_folder, resolve
 from harness.training.datasets import (
     open_labelled_pairs,
     open_scored_pairs,
@@ -68,10 +67,7 @@ def open_training(
     It sets the number of torch's threads. Raises UsageError, AssetMissing.
     """
     registry = load_registry()
-    folder = Path(recipe.start)
-    if not folder.is_dir():
-        encoder = look_up("encoder", recipe.start, registry.encoders)
-        folder = places.encoder(encoder)
+    folder = checkpoint_folder(recipe.start, registry, places)
     folder = readable_folder(folder, places.cache)
     dev_task = None
     if recipe.dev != "none":
@@ -177,13 +173,13 @@ def family(
 
     They are written where runs look for them. An interrupted training is resumed.
     """
-    resolver = Resolver.from_options(folders.places(), encoder)
-    places = resolver.places
-    encoders = resolver.registry.encoders.items()
+    known = resolve(folders.places(), encoder)
+    places, encoders = known.places, known.registry.encoders.items()
     families = {name: x for name, x in encoders if isinstance(x, FamilyConfig)}
     chosen: dict[str, FamilyConfig] = {}  # each once, in order
     for pattern in names:
-        for name in fnmatch.filter(families, pattern) or [pattern]:
+        matching = [name for name in families if matches(name, [pattern])]
+        for name in matching or [pattern]:
             chosen[name] = look_up("family", name, families)
     for name, config in chosen.items():
         untrained = False

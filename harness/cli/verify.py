@@ -53,7 +53,7 @@ from harness.report.card_check import (
     verification_text,
 )
 from harness.report.row_search import row_search_facts, row_search_lines
-from harness.resolve import Resolver
+from harness.resolve import Resolution, resolve
 from harness.results.layout import COMMITTED, QUESTIONS
 from harness.results.published import PublishedNumber
 from harness.results.verdict import Published
@@ -118,11 +118,11 @@ def verify_command(
         make_folder(output, "--output", to_write=True)
     statuses = []
     for name in model:
-        # One resolver for each model, since two folders may have the same name.
-        resolver = Resolver.from_options(folders.places(), encoder)
         key = ""
         try:
-            scores, verification = _opened(name, resolver, card or [])
+            # One model after the other, since two folders may have the same name.
+            known = resolve(folders.places(), encoder, [name])
+            scores, verification = _opened(name, known, card or [])
         except AssetMissing as error:
             verification = Verification(name, name, faults=(str(error),))
         else:
@@ -141,17 +141,13 @@ def verify_command(
                     statuses.append(earlier_status)
                     continue
             with Bar(sys.stderr) as scores.progress:
-                numbers = [
-                    *check_numbers(scores, verification.numbers, resolver.registry)
-                ]
+                numbers = [*check_numbers(scores, verification.numbers, known.registry)]
                 if search:
-                    explainer = Explainer(
-                        scores, resolver.registry, encodings, opt.note
-                    )
+                    explainer = Explainer(scores, known.registry, encodings, opt.note)
                     numbers = explained(numbers, explainer)
             verification = replace(verification, numbers=numbers)
             if verification.checked:
-                task = resolver.registry.tasks[verification.checked[0].task]
+                task = known.registry.tasks[verification.checked[0].task]
                 try:
                     effect = scores.batch_effect(task)
                     verification = replace(verification, batch_effect=effect)
@@ -176,23 +172,23 @@ def verify_command(
 
 
 def _opened(
-    name: str, resolver: Resolver, card_files: Sequence[Path]
+    name: str, known: Resolution, card_files: Sequence[Path]
 ) -> tuple[VariantScores, Verification]:
     """A model, and its numbers before any is checked.
 
     Args:
         name: The model as the command line names it.
-        resolver: Finds methods and files.
+        known: The meaning of this name.
         card_files: Files of numbers in addition to the ones in the model's folder.
 
     Raises:
         AssetMissing: The model is not on this machine.
     """
-    scores = _model(name, resolver)
+    scores = _model(known)
     encoder = scores.method.encoder
-    folder = resolver.places.encoder(encoder.member(0))
+    folder = known.places.encoder(encoder.member(0))
     weights = scores.open(encoder).identity.digests.get("weights", "")
-    numbers, faults = numbers_of_model(folder, resolver.registry, card_files)
+    numbers, faults = numbers_of_model(folder, known.registry, card_files)
     repository = getattr(encoder.source, "repo", "")
     numbers = mark_other_models(numbers, (name, folder.name, repository))
     data = {}
@@ -200,7 +196,7 @@ def _opened(
         for task in (number.task, number.or_task):
             if task and not number.why_not:
                 with suppress(HarnessError):
-                    texts = scores.loader.texts(resolver.registry.tasks[task])
+                    texts = scores.loader.texts(known.registry.tasks[task])
                     data[task] = texts.digests["data"]
     verification = Verification(
         model=name,
@@ -214,18 +210,18 @@ def _opened(
     return scores, verification
 
 
-def _model(name: str, resolver: Resolver) -> VariantScores:
+def _model(known: Resolution) -> VariantScores:
     """A model under the modules of its folder, of which nothing is measured yet.
 
     If the folder has no such modules, or the id names post-processors, it is the method
     of that id.
     """
-    method = resolver.method(name)
-    folder = resolver.places.encoder(method.encoder.member(0))
+    method = known.method
+    folder = known.places.encoder(method.encoder.member(0))
     is_native = isinstance(method.pooling, Native)
     if (folder / MODULES_FILE).is_file() and not is_native and not method.post:
-        method = resolver.registry.parse(f"{method.encoder.name}.{NATIVE.name}")
-    loader = TaskLoader(resolver.places, resolver.registry.corpora)
+        method = known.registry.parse(f"{method.encoder.name}.{NATIVE.name}")
+    loader = TaskLoader(known.places, known.registry.corpora)
     return VariantScores(method, loader)
 
 
@@ -274,18 +270,18 @@ def search_choices(
 ) -> int:
     """Print the choices under which a model scores a number; the exit status."""
     places = Places.from_environment(os.environ)
-    resolver = Resolver.from_options(places, sources.encoder)
-    [task_name] = resolver.task_patterns([task_name])
-    task = look_up("task", task_name, resolver.registry.tasks)
+    known = resolve(places, sources.encoder, [model], [task_name])
+    [task_name] = known.tasks
+    task = look_up("task", task_name, known.registry.tasks)
     repository = f"{OWN_DATA_SETS}{task_name}"
     statement = Statement(target, metric, data_set_id=repository, source="--mine")
-    number = interpret(statement, resolver.registry)
+    number = interpret(statement, known.registry)
     if number.why_not:
         raise UsageError(
             f"wanted a number such as --mine 75.46, and a --metric such as spearman; "
             f"{number.why_not}"
         )
-    scores = _model(model, resolver)
+    scores = _model(known)
     if scores.method.post:
         # What reads prompts and modules fits nothing.
         printed = number.readings[0]
@@ -298,9 +294,9 @@ def search_choices(
             number=printed,
         )
         return _search_and_say(
-            task_name, scores.method, [column], resolver, most_encodings, as_json
+            task_name, scores.method, [column], known, most_encodings, as_json
         )
-    explainer = Explainer(scores, resolver.registry, most_encodings, opt.note)
+    explainer = Explainer(scores, known.registry, most_encodings, opt.note)
     with Bar(sys.stderr) as scores.progress:
         found = explainer.search(task, [number])[number]
     if as_json:
@@ -331,9 +327,6 @@ def search_protocols(
         as_json: Whether facts are printed and not sentences.
     """
     folder = sources.folder
-    resolver = Resolver.from_options(
-        Places.from_environment(os.environ), sources.encoder
-    )
     row_id, column = row_and_column(place)
     numbers: Sequence[tuple[PublishedNumber, Published]]
     if mine is None:
@@ -342,9 +335,11 @@ def search_protocols(
     else:
         reported = folder.reported(place, mine)
         numbers = [(each.published, each.given) for each in reported]
+    places = Places.from_environment(os.environ)
+    known = resolve(places, sources.encoder, [model])
     targets = []
     for published, number in numbers:
-        task = resolver.registry.tasks.get(published.task or "")
+        task = known.registry.tasks.get(published.task or "")
         score = CORRELATION_SCORES.get(published.metric)
         if task is not None and score is not None:
             similarity, correlation = score
@@ -357,21 +352,20 @@ def search_protocols(
                 number=number,
             )
             targets.append(target)
-    method = resolver.method(model)
-    return _search_and_say(place, method, targets, resolver, most_encodings, as_json)
+    return _search_and_say(place, known.method, targets, known, most_encodings, as_json)
 
 
 def _search_and_say(
     subject: str,
     method: Method,
     targets: Sequence[Target],
-    resolver: Resolver,
+    known: Resolution,
     most_encodings: int | None,
     as_json: bool,
 ) -> int:
     """Search for the protocols of numbers, and print what was found; the exit status."""
-    registry = resolver.registry
-    scores = RowScores(TaskLoader(resolver.places, registry.corpora), registry)
+    registry = known.registry
+    scores = RowScores(TaskLoader(known.places, registry.corpora), registry)
     with Bar(sys.stderr) as scores.progress:
         found = search_row(
             method, targets, scores, most_encodings=most_encodings, note=opt.note

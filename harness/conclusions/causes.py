@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 from pathlib import Path
 
 from packaging.specifiers import SpecifierSet
@@ -16,6 +15,7 @@ from packaging.version import InvalidVersion
 
 from harness.conclusions.numbers import ReportedNumber
 from harness.core.toml import read_typed
+from harness.registry import matches
 from harness.results.published import PublishedNumber
 
 CERTAINTIES = ("certain", "likely", "possible")
@@ -83,11 +83,11 @@ class Cause:
     def applies_to(self, number: PublishedNumber) -> bool:
         """Whether it may affect the row of a published number."""
         rows = (number.row_id, number.method or "")
-        return any(_matches(row, self.rows) for row in rows)
+        return any(matches(row, self.rows) for row in rows)
 
     def may_move(self, number: ReportedNumber) -> bool:
         """Whether it may move the column of a reader's number."""
-        return _matches(number.published.column.id, self.columns)
+        return matches(number.published.column.id, self.columns)
 
     def explains(self, number: ReportedNumber) -> bool:
         """Whether it may make a reader's number of the one that is published."""
@@ -112,10 +112,6 @@ def _is_in(version: str, specifier: str) -> bool:
         return SpecifierSet(specifier).contains(version, prereleases=True)
     except InvalidVersion:
         return False
-
-
-def _matches(name: str, patterns: Sequence[str]) -> bool:
-    return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
 @dataclass(frozen=True)
@@ -152,7 +148,7 @@ class Causes:
         """The line that makes a choice for readers of a row; empty where none is known."""
         for line in self.lines:
             is_choice = (line.choice, line.value) == (choice, value)
-            if is_choice and _matches(row_id, line.rows):
+            if is_choice and matches(row_id, line.rows):
                 return line.line
         return ""
 

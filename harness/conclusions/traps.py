@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from typing import NamedTuple
 
 from harness.core.types import ScorePath
+from harness.registry import matches
 from harness.results.index import Results, Value
 from harness.results.published import PublishedNumber
 
@@ -64,11 +64,8 @@ class Trap:
 
     def applies_to(self, number: PublishedNumber) -> bool:
         """Whether a published number is in a row that is known to be confused in this way."""
-        method_name = number.method or ""
-        for pattern in self.published:
-            if fnmatchcase(number.row_id, pattern) or fnmatchcase(method_name, pattern):
-                return True
-        return False
+        names = (number.row_id, number.method or "")
+        return any(matches(name, self.published) for name in names)
 
     def values(self, results: Results) -> Iterator[TrapValue]:
         """Every row with its score and its difference from the first row of its task (and method).

@@ -41,8 +41,8 @@ from harness.evaluation.embeddings import (
 from harness.evaluation.fits import fit, needs_dropout, vectors_of, with_dropout
 from harness.evaluation.run import RunContext, execute, fit_cell, require_coverage
 from harness.evaluation.select import MIN_COVERAGE, PlannedCell, planned_cells
-from harness.registry import NAME_FORMS, Registry, load_registry
-from harness.resolve import Resolver
+from harness.registry import NAME_FORMS, load_registry
+from harness.resolve import resolve
 from harness.results.index import Results
 from harness.results.layout import OWN, own_or_committed, papers_of, tables_naming
 from harness.results.published_tables import load_tables
@@ -78,7 +78,8 @@ def evaluate(
             repository or a folder), a `Method`, several of these; or a function from a
             list of N texts to N rows of numbers, or an object with such an `encode`, as
             a SentenceTransformer has.
-        tasks: Names and globs of tasks, as `harness run -t` takes them, and `Task`s.
+        tasks: Names and globs of tasks and files of pairs, as `harness run -t` takes them, and
+            `Task`s.
         name: The encoder's name in the ids, if it is a function; no registered one.
         seeds: How many seeds a method with randomness is measured with.
         output: A folder that keeps the records, as `harness run -o` does; by default
@@ -115,7 +116,8 @@ def evaluate(
     places = Places.from_environment(os.environ) if places is None else places
     with tempfile.TemporaryDirectory(prefix="harness-") as folder:
         scratch = Path(folder)
-        registry = Resolver.from_options(places).registry
+        registry = resolve(places).registry
+        chosen_tasks = _tasks(tasks, places)
         function: Any = getattr(model, "encode", model)
         methods: list[Method] = []
         if callable(function) and not isinstance(model, str):
@@ -136,7 +138,6 @@ def evaluate(
             for name_or_method in models:
                 method, places = resolved(name_or_method, places)
                 methods.append(method)
-        chosen_tasks = _tasks(tasks, registry)
         if not methods or not chosen_tasks:
             raise UsageError(
                 f"wanted models and tasks, found {len(methods)} models and "
@@ -160,14 +161,15 @@ def evaluate(
     return to_frame(score_rows(Results.of(records), tables, registry, every_score))
 
 
-def _tasks(tasks: str | Task | Sequence[str | Task], registry: Registry) -> list[Task]:
+def _tasks(tasks: str | Task | Sequence[str | Task], places: Places) -> list[Task]:
     """The tasks that a caller means, each once; of two with the same name the first."""
     task_by_name: dict[str, Task] = {}
     for name_or_task in [tasks] if isinstance(tasks, str | Task) else tasks:
         if isinstance(name_or_task, Task):
             task_by_name.setdefault(name_or_task.name, name_or_task)
             continue
-        for task in registry.select_tasks([str(name_or_task)]):
+        known = resolve(places, tasks=[str(name_or_task)])
+        for task in known.registry.select_tasks(known.tasks):
             task_by_name.setdefault(task.name, task)
     return list(task_by_name.values())
 
@@ -181,11 +183,11 @@ def resolved(model: str | Path | Method, places: Places) -> tuple[Method, Places
             "wanted the name, the folder or the Method of a model, found "
             f"{model!r:.60}; harness.evaluate takes a function, one at a time"
         )
-    resolver = Resolver.from_options(places)
-    method = resolver.method(model)
-    for note in (*resolver.assumptions, *resolver.bypass_notes([method])):
+    known = resolve(places, methods=[str(model)])
+    method = known.method
+    for note in (*known.assumptions, *known.bypass_notes([method])):
         warnings.warn(note, stacklevel=3)
-    return method, resolver.places
+    return method, known.places
 
 
 # Vectors

@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
 from math import inf
 from pathlib import Path
 
@@ -17,7 +16,7 @@ from harness.core.hardware import FLOAT32, Hardware, base_name, precision_of
 from harness.core.interfaces import EncoderConfig, Packaged, Trained
 from harness.core.types import Method, Task
 from harness.data.tasks.loader import OWN_TEXTS, TARGETS
-from harness.registry import Registry, look_up
+from harness.registry import Registry, look_up, matches
 from harness.results.layout import GATE, PAPERS_ENCODER
 from harness.results.records import Cell
 
@@ -246,8 +245,7 @@ def tasks_meant_for(method: Method, tasks: Iterable[Task]) -> tuple[Task, ...]:
     return tuple(
         task
         for task in tasks
-        if _can_be_fitted(method, task)
-        and any(fnmatchcase(task.name, pattern) for pattern in method.tasks)
+        if _can_be_fitted(method, task) and matches(task.name, method.tasks)
     )
 
 
@@ -341,7 +339,7 @@ def narrowed(
     Raises UsageError for a pattern that selects none of the cells.
     """
     for pattern in methods:
-        if not any(fnmatchcase(cell.method.id, pattern) for cell in cells):
+        if not any(matches(cell.method.id, [pattern]) for cell in cells):
             raise UsageError(
                 f"-m {pattern!r} matches no method of the profile; leave --profile out to run it"
             )
@@ -349,8 +347,7 @@ def narrowed(
     kept = tuple(
         cell
         for cell in cells
-        if not methods
-        or any(fnmatchcase(cell.method.id, pattern) for pattern in methods)
+        if not methods or matches(cell.method.id, methods)
         if not tasks or cell.task.name in names
     )
     if not kept:

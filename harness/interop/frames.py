@@ -8,7 +8,7 @@ from typing import Any
 
 from harness.core.errors import UsageError
 from harness.data.places import Places
-from harness.resolve import Resolver
+from harness.resolve import resolve
 from harness.results.folder import ResultsFolder
 from harness.results.layout import OWN, is_results, own_or_committed, reading_order
 from harness.results.score_rows import folder_rows, to_frame
@@ -50,7 +50,7 @@ def read_results(
     path = own_or_committed(Path(folder))
     if not is_results(path):
         raise UsageError(f"{path}: wanted a folder of results, found no records in it")
-    registry = Resolver.from_options(Places(Path()), encoders).registry
+    registry = resolve(Places(Path()), encoders).registry
     order = reading_order(path, with_runs=True)
     results = ResultsFolder(path, registry, folders=order)
     return to_frame(folder_rows(results, every_score))

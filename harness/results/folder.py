@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path
 
@@ -17,7 +16,7 @@ import numpy as np
 
 from harness.core.arrays import Float
 from harness.core.toml import read_typed
-from harness.registry import Registry, load_registry
+from harness.registry import Registry, load_registry, matches
 from harness.results.differences import Differences, read_differences
 from harness.results.index import Results
 from harness.results.layout import REHEARSAL, is_packaged, papers_of, reading_order
@@ -79,7 +78,7 @@ class ResultsFolder:
             return self.records.select(
                 cell
                 for cell in self.records.by_cell
-                if not methods or any(fnmatchcase(cell[0], name) for name in methods)
+                if not methods or matches(cell[0], methods)
             )
         names = tuple(methods)
         if names not in self._records_of_methods:

@@ -12,7 +12,6 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from fnmatch import fnmatchcase
 from functools import cached_property
 from itertools import product
 from pathlib import Path
@@ -24,7 +23,7 @@ from harness.core.metrics import unit_rows
 from harness.core.provenance import code_digest
 from harness.core.toml import read_typed
 from harness.core.types import Record, ScorePath, score_at, score_paths
-from harness.registry import is_glob, look_up
+from harness.registry import is_glob, look_up, matches
 from harness.results.folder import ResultsFolder
 from harness.results.golden_vectors import (
     GoldenVectors,
@@ -401,8 +400,8 @@ class Gate:
         selected_cells = [
             cell
             for cell in cells
-            if any(fnmatchcase(cell.method, pattern) for pattern in methods or ["*"])
-            and any(fnmatchcase(cell.task, pattern) for pattern in tasks or ["*"])
+            if not methods or matches(cell.method, methods)
+            if not tasks or matches(cell.task, tasks)
         ]
         if not selected_cells:
             raise UsageError(

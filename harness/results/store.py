@@ -7,9 +7,7 @@ similarities of the pairs. Committed records are in a file for each method.
 
 from __future__ import annotations
 
-import fnmatch
 import json
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +21,7 @@ from harness.core.files import rewrite, write_atomically
 from harness.core.tensors import TensorFile, write_tensors
 from harness.core.toml import read_typed
 from harness.core.types import Record
+from harness.registry import matches
 from harness.results.layout import RECORDS
 from harness.results.records import (
     Cell,
@@ -87,14 +86,13 @@ class Store:
         `methods` are ids and globs of methods; the files of others are not opened.
         """
         folder = self.folder / RECORDS
-        patterns = [fnmatch.translate(method) for method in methods] or ["(?s:.*)"]
-        is_wanted = re.compile("|".join(patterns)).fullmatch
+        patterns = methods or ["*"]
         lines: dict[Cell, RecordLine] = {}
         for path in folder.glob("*/*.jsonl"):
-            if is_wanted(unquote(path.stem)):
+            if matches(unquote(path.stem), patterns):
                 lines |= committed_lines(path)
         for path in folder.rglob("seed-*.json"):
-            if not is_wanted(unquote(path.parents[1].name)):
+            if not matches(unquote(path.parents[1].name), patterns):
                 continue
             record = self._record_of_run(path)
             cell = cell_of(record)

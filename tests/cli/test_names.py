@@ -11,8 +11,9 @@ from harness.cli import app
 from harness.core.files import write_json
 from harness.core.interfaces import Hub
 from harness.data.download import seal, snapshot_of
-from harness.data.places import packaged
+from harness.data.places import Places, packaged
 from harness.registry import load_registry
+from harness.resolve import resolve
 
 SMALL = ("-t", "mini-sts", "--limit", "12")
 
@@ -109,6 +110,27 @@ def test_what_a_pooling_bypasses_in_a_folder_is_noted(call, bert_mini):
     [note] = answer.err.splitlines()
     assert "(Pooling, the prompt 'query: ')" in note
     assert "`mine.native`" in note
+
+
+def test_words_change_nothing_but_the_answer(bert_mini, tmp_path):
+    """A model and a task that words bring are known to the answer alone, and each time anew."""
+    pairs = tmp_path / "my-pairs.tsv"
+    pairs.write_text("A man eats.\tSomeone eats.\t4.2\nA dog runs.\tIt rains.\t0.5")
+    words = (
+        [str(bert_mini("mine")), "mine:8.cls", "bert-mini*"],
+        [str(pairs), "STS12"],
+    )
+    registry, places = load_registry(), Places(tmp_path / "cache")
+    first, second = (resolve(places, None, *words) for _ in range(2))
+    assert first == second
+    assert first.methods == ("mine.mean", "mine:8.cls", "bert-mini*")
+    assert first.tasks == ("my-pairs", "sts12.senteval")
+    assert first.registry.parse("mine:8.cls").encoder.max_length == 8
+    assert first.places.encoders == {"mine": tmp_path / "mine"}
+    assert first.registry.tasks.keys() - registry.tasks.keys() == {"my-pairs"}
+    assert load_registry() == registry
+    assert "mine" not in registry.encoders
+    assert places == Places(tmp_path / "cache")
 
 
 # A file of pairs

@@ -31,7 +31,7 @@ from harness.report.card_check import (
     verification_markdown,
     verification_text,
 )
-from harness.resolve import Resolver
+from harness.resolve import resolve
 
 REGISTRY = load_registry()
 # The splits of a data set, with few pairs each.
@@ -56,9 +56,9 @@ def model(tmp_path_factory):
     settings = folder / "made" / "config_sentence_transformers.json"
     stated = json.loads(settings.read_text()) if settings.exists() else {}
     settings.write_text(json.dumps({**stated, "prompts": {"asked": PROMPT}}))
-    resolver = Resolver.from_options(places, [f"made={folder / 'made'}"])
-    method = resolver.registry.parse("made.native")
-    return VariantScores(method, TaskLoader(resolver.places, {}))
+    known = resolve(places, [f"made={folder / 'made'}"])
+    method = known.registry.parse("made.native")
+    return VariantScores(method, TaskLoader(known.places, {}))
 
 
 def number_of_card(value, metric="cosine_spearman", **names):

@@ -199,6 +199,13 @@ def test_a_function_or_an_object_that_encodes_is_a_model_and_a_task_can_be_ones_
     assert not cache.exists()  # nothing of a function is kept
 
 
+def test_a_word_for_a_task_means_what_it_means_to_a_run(tmp_path):
+    pairs = tmp_path / "my-pairs.tsv"
+    pairs.write_text("a\ta b\t4\ne\ti o\t1\no\to o\t5\n")
+    frame = harness.evaluate(hashed, [str(pairs), "mini-st?"])
+    assert list(frame.task) == ["my-pairs", "mini-sts"]
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [

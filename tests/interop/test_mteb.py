@@ -40,7 +40,7 @@ from harness.evaluation.select import PlannedCell
 from harness.evaluation.variants import VariantScores
 from harness.interop.mteb import COUNTERPARTS, as_mteb, local_task
 from harness.registry import load_registry
-from harness.resolve import Resolver
+from harness.resolve import resolve
 from harness.results.index import main_path
 from harness.results.store import Store
 
@@ -318,9 +318,9 @@ def test_a_true_card_holds_in_every_form(folder, result, write, tmp_path):
     numbers, faults = numbers_of_model(copy, TASKS)
     assert numbers
     assert not faults
-    resolver = Resolver.from_options(Places(folder.parent / "cache"), [f"made={copy}"])
-    method = resolver.registry.parse("made.native")
-    model = VariantScores(method, TaskLoader(resolver.places, {}))
+    known = resolve(Places(folder.parent / "cache"), [f"made={copy}"])
+    method = known.registry.parse("made.native")
+    model = VariantScores(method, TaskLoader(known.places, {}))
     found = tuple(check_numbers(model, numbers, TASKS))
     checked = Verification("made", "made.native", found).checked
     assert {str(item.verdict.state) for item in checked} == {"exact"}
