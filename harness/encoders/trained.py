@@ -41,6 +41,9 @@ class FamilyConfig(BaseConfig):
         hardware: The device, precision and size of batches; `on` sets them.
         version: Names a change in how the command trains, after which members are
             trained anew.
+        in_place_of: The encoder that a paper trains by this recipe on more data, whose
+            published rows the family's scores stand below, as `other corpus`; empty for
+            a family that stands for itself.
 
     Examples:
         >>> from harness import TransformerConfig
@@ -57,6 +60,7 @@ class FamilyConfig(BaseConfig):
     hardware: Hardware = field(default=Hardware(), repr=False, metadata=NOT_IN_IDENTITY)
     on_the_spot: bool = field(default=False, repr=False, metadata=NOT_IN_IDENTITY)
     version: str = ""
+    in_place_of: str = field(default="", repr=False, metadata=NOT_IN_IDENTITY)
 
     @property
     def source(self) -> Trained:

@@ -7,6 +7,7 @@ Below the published numbers of a row are the measured ones with their verdicts.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from statistics import fmean, stdev
 
 from harness.conclusions.folder import Conclusions
 from harness.conclusions.noise import LeadKind
@@ -142,6 +143,7 @@ def published_table(
         rows.append(_published_row(row, numbers, folder, footnotes))
         if any(number and number.scores for number in numbers):
             rows.append(_measured_row(row, numbers, footnotes))
+        rows += _rows_on_other_corpora(row, numbers, folder, footnotes)
     notes = [f"{mark} {text}" for text, mark in (footnotes or {}).items()]
     return ShownTable(
         columns=columns, rows=rows, notes=[*notes, *table.notes], key=table.id
@@ -230,6 +232,48 @@ def _measured_row(
     label = ShownCell(f"↳{NO_BREAK_SPACE}measured", mark=mark)
     cells = map(measured_cell, reproductions)
     return row_of([label, "", *cells, ""], "measured", key=row.id)
+
+
+def _rows_on_other_corpora(
+    row: published.Row,
+    reproductions: Sequence[Reproduction | None],
+    folder: Conclusions,
+    footnotes: Footnotes | None,
+) -> list[ShownRow]:
+    """What methods gave that differ from a row's in a corpus alone; they have no verdict."""
+    shown = [each for each in reproductions if each is not None]
+    methods = dict.fromkeys(name for each in shown for name in each.on_other_corpora)
+    published_method = compose_method(row.method, folder.registry)
+    rows = []
+    for name in methods:
+        method = compose_method(name, folder.registry)
+        differing = [
+            f"{words} on {here}, the row's on {there}"
+            for words, here, there in (
+                (
+                    "trained",
+                    training_data_in_words(row, method),
+                    training_data_in_words(row, published_method),
+                ),
+                (
+                    "fitted",
+                    fit_corpus_in_words(row, method),
+                    fit_corpus_in_words(row, published_method),
+                ),
+            )
+            if here != there
+        ]
+        mark = _mark(f"`{name}`: {'; '.join(differing)}", footnotes)
+        label = ShownCell(f"↳{NO_BREAK_SPACE}{CellState.OTHER_CORPUS}", mark=mark)
+        cells = []
+        for each in reproductions:
+            scores = each.on_other_corpora.get(name, ()) if each is not None else ()
+            text = f"{fmean(scores):.2f}" if scores else ""
+            if len(scores) > 1:
+                text += f" ± {stdev(scores):.2f} ({len(scores)})"
+            cells.append(ShownCell(text))
+        rows.append(row_of([label, "", *cells, ""], "measured", key=row.id))
+    return rows
 
 
 def measured_cell(reproduction: Reproduction | None) -> ShownCell:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from statistics import fmean
 
 from harness.core.errors import HarnessError
@@ -37,6 +37,8 @@ class Reproduction:
         unpinned: The encoder and the fit corpus, as far as they are not pinned.
         coverage: The lowest share of tokens with a word vector; None without word
             vectors.
+        on_other_corpora: Of a number without scores: the scores of methods that differ
+            from its method in a corpus alone, one a seed, by their ids.
     """
 
     number: PublishedNumber
@@ -44,6 +46,7 @@ class Reproduction:
     scores: tuple[float, ...] = ()
     unpinned: tuple[Origin, ...] = ()
     coverage: float | None = None
+    on_other_corpora: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
 
     @property
     def state(self) -> CellState:
@@ -109,7 +112,13 @@ def reproduce(
     records: list[Record] = []
     for task in number.tasks:
         records += results.records(str(number.method), task)
-    state = _why_no_score(number, method, by_task, results)
+    state = _why_no_score(method, by_task)
+    if state is CellState.NOT_RUN:
+        others = _on_other_corpora(number, path, results, registry)
+        state = CellState.OTHER_CORPUS if others else state
+        return Reproduction(
+            number=number, verdict=Verdict(state), on_other_corpora=others
+        )
     if state is not None:
         unpinned: tuple[Origin, ...] = ()
         if state is CellState.OTHER_WEIGHTS:
@@ -188,18 +197,14 @@ def seed_scores(
 
 
 def _why_no_score(
-    number: PublishedNumber,
-    method: Method | None,
-    by_task: Sequence[SeedScores],
-    results: Results,
+    method: Method | None, by_task: Sequence[SeedScores]
 ) -> CellState | None:
     """Why a number has no score to judge; None if it has a score on each of its tasks."""
     if method is None:
         return CellState.NO_METHOD
     states = {scores.state for scores in by_task if not scores.scores}
     if not by_task or CellState.NOT_RUN in states:
-        is_other_corpus = _has_other_corpus(number, results)
-        return CellState.OTHER_CORPUS if is_other_corpus else CellState.NOT_RUN
+        return CellState.NOT_RUN
     for state in (CellState.OTHER_WEIGHTS, CellState.OTHER_DATA):
         if state in states:
             return state
@@ -208,21 +213,50 @@ def _why_no_score(
     return None
 
 
-def _has_other_corpus(number: PublishedNumber, results: Results) -> bool:
-    """Whether the number was measured with a post-processor fitted on another corpus.
+def _on_other_corpora(
+    number: PublishedNumber, path: ScorePath, results: Results, registry: Registry
+) -> dict[str, tuple[float, ...]]:
+    """The scores of methods that differ from a number's in a corpus alone, by their ids.
 
-    The sentences of the task (`@target`) are no corpus here.
+    A post-processor was fitted on another one (the sentences of the task, `@target`, are
+    no corpus here), or the encoder was trained on another one in place of the number's.
     """
     published_id = MethodId.parse(number.method or "")
-    if published_id is None or published_id.fit_on in (None, *TARGETS):
-        return False
-    # An id has its parts, `bert-base.mean+whitening`, and the corpus after an @.
-    published_parts = str(number.method).partition("@")[0]
-    for identifier in results.by_task.get(number.task or "", ()):
-        parts, _, corpus = identifier.partition("@")
-        if parts == published_parts and corpus not in (published_id.fit_on, *TARGETS):
-            return True
-    return False
+    if published_id is None or not number.tasks:
+        return {}
+    scores = {}
+    for identifier in results.by_task.get(number.tasks[0], ()):
+        measured_id = MethodId.parse(identifier)
+        if measured_id is None or not _is_on_another_corpus(
+            measured_id, published_id, registry
+        ):
+            continue
+        by_task = [
+            seed_scores(identifier, task, path, results, registry)
+            for task in number.tasks
+        ]
+        by_seed = mean_over_tasks(by_task).scores.values()
+        if by_seed and None not in by_seed:
+            scores[identifier] = tuple(score for score in by_seed if score is not None)
+    return scores
+
+
+def _is_on_another_corpus(
+    measured: MethodId, published: MethodId, registry: Registry
+) -> bool:
+    """Whether two methods differ in the corpus of the fit or of the training alone."""
+    if measured.encoder == published.encoder:
+        corpora = measured.fit_on, published.fit_on
+        is_fitted_elsewhere = corpora[0] != corpora[1] and not (
+            {None, *TARGETS} & {*corpora}
+        )
+        return is_fitted_elsewhere and measured == replace(
+            published, fit_on=measured.fit_on
+        )
+    encoder = registry.encoders.get(measured.encoder)
+    return getattr(encoder, "in_place_of", "") == published.encoder and (
+        measured == replace(published, encoder=measured.encoder)
+    )
 
 
 @dataclass(frozen=True)
