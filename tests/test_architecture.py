@@ -134,6 +134,16 @@ def test_a_baseline_imports_parts_and_nothing_that_runs():
     assert parts <= {"core", "transforms", "encoders", "training"}
 
 
+def test_no_room_that_reads_results_imports_scipy():
+    """Its import takes longer than to read all records."""
+    assert not [
+        name
+        for name, tree in HARNESS.items()
+        if room_of(name) in ("results", "conclusions", "report")
+        and any(other.partition(".")[0] == "scipy" for other in imported(tree))
+    ]
+
+
 # What never stands in the code
 
 UNSAFE = {

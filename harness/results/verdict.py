@@ -16,6 +16,7 @@ from functools import cached_property
 from statistics import fmean, stdev
 
 from harness.core.errors import ScoreError
+from harness.results.student import student_p, student_quantile
 
 PRINTED_NUMBER = re.compile(r"-?\d+(\.\d+)?")  # as papers print scores
 
@@ -186,11 +187,12 @@ def agreement(first: Published, second: Published) -> Agreement:
         different
     """
     distance = abs(round(first.points - second.points, 9))
-    if distance <= max(first.reach, second.reach):
+    coarser = max(first.half_unit, second.half_unit)
+    if distance <= max(TOLERANCES.exact, coarser):
         return Agreement.SAME
     # One unit of the last digit; the number that has more decimals may be half a unit
     # further away.
-    allowed = 3 * max(first.half_unit, second.half_unit)
+    allowed = 3 * coarser
     if min(first.decimals, second.decimals) > MOST_ROUNDED:
         allowed = TOLERANCES.match
     return Agreement.ROUNDING if distance <= allowed else Agreement.DIFFERENT
@@ -351,21 +353,6 @@ def welch_test(difference: float, *samples: tuple[float, int]) -> Welch:
     )
     df, error = 1 / math.fsum(shares), math.sqrt(total)
     return Welch(half=student_quantile(df) * error, p=student_p(difference / error, df))
-
-
-def student_p(t: float, df: float) -> float:
-    """The two-sided p of Student's t, for any real df >= 1."""
-    from scipy.special import stdtr
-
-    return 2 * float(stdtr(df, -abs(t)))
-
-
-def student_quantile(df: float) -> float:
-    """Student's t with P(T <= t) = .975, for any real df >= 1 (Welch's is not whole)."""
-    # To import it takes a tenth of a second, for verdicts on seeds alone.
-    from scipy.special import stdtrit
-
-    return float(stdtrit(df, 0.975))
 
 
 def _deterministic(difference: float, reach: float) -> CellState:
