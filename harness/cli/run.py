@@ -44,9 +44,9 @@ from harness.evaluation.select import (
 )
 from harness.registry import Registry, look_up
 from harness.resolve import resolve
-from harness.results.index import Results
+from harness.results.index import Copy, Results
 from harness.results.layout import PAPERS_ENCODER, papers_of, require_own, tables_naming
-from harness.results.origins import Copy, pin_of, sentence_on_copy
+from harness.results.origins import pin_of, sentence_on_copy
 from harness.results.records import cell_of
 from harness.results.store import Store, note_failures
 

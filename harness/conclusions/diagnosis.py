@@ -15,7 +15,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from harness.conclusions.causes import CERTAINTIES, Causes
-from harness.conclusions.effects import NEGLIGIBLE, Effect
+from harness.conclusions.effects import (
+    ACCIDENTS,
+    NEGLIGIBLE,
+    Effect,
+    EffectsOfAccidents,
+)
 from harness.conclusions.numbers import (
     COLUMNS_OF_A_MODEL,
     PublishedRow,
@@ -43,6 +48,7 @@ from harness.conclusions.wrong_figures import (
     mended_column,
     wrong_figures,
 )
+from harness.results.protocols import Protocol
 
 SUGGESTIONS_SHOWN = 3  # of a diagnosis, before the further ones
 SEED = ("one-training",)  # the cause where no spread over seeds is published
@@ -282,7 +288,7 @@ def _readings(
         each for each in measured if own_columns & {*each.columns} and not is_printed
     ]
     if len(numbers) >= COLUMNS_OF_A_MODEL and not readings:
-        readings += other_models(compared_rows(numbers, of_others))
+        readings += other_models(numbers, of_others)
     near = [] if readings else [*near_rows(numbers, own_rows)]
     readings += [each for each in near if _is_nearer_than_seeds(each, of_seeds)]
     seed = another_seed(numbers, of_seeds)
@@ -327,44 +333,78 @@ def _is_nearer_than_seeds(reading: Suggestion, of_seeds: Sequence[SeedSpread]) -
 
 # Choices that were measured to move other encoders' scores by about the differences
 
-# One of a reader's numbers, with the measured effects of accidental choices.
-EffectsOfNumber = tuple[ReportedNumber, Sequence[Effect]]
-
 
 def with_effects(
-    diagnosis: Diagnosis, effects_of_numbers: Sequence[EffectsOfNumber]
+    diagnosis: Diagnosis,
+    numbers: Sequence[tuple[ReportedNumber, Protocol]],
+    effects: EffectsOfAccidents,
 ) -> Diagnosis:
     """A diagnosis with the choices that moved other encoders' scores by about the differences.
 
     A choice has to fit two numbers or more, all of them on the same encoder: any one
-    number is met by some choice on some encoder.
+    number is met by some choice on some encoder. What does not fit one number is not
+    looked at for the next.
+
+    Args:
+        diagnosis: The diagnosis.
+        numbers: The reader's numbers that it has to fit, each with its protocol.
+        effects: What choices were measured to do.
     """
-    fits: dict[tuple[str, str], list[dict[str, float]]] = {}
-    for number, effects in effects_of_numbers:
-        allowed_miss = max(NEGLIGIBLE, MISSED_SHARE * abs(number.gap))
-        for effect in effects:
-            [change] = effect.changes.items()
-            fitting = {
-                encoder: points
-                for encoder, points in effect.effects.items()
-                if abs(points - number.gap) <= allowed_miss
-            }
-            fits.setdefault(change, []).append(fitting)
     suggestions = list(diagnosis.explanations)
     subjects = {each.about for each in suggestions}
-    columns = names(number for number, _ in effects_of_numbers)
-    for (choice, value), fits_of_numbers in fits.items():
-        common = set.intersection(*map(set, fits_of_numbers))
-        is_new = (choice,) not in subjects
-        if len(fits_of_numbers) == len(effects_of_numbers) and common and is_new:
+    columns = names(number for number, _ in numbers)
+    for accident in ACCIDENTS:
+        if accident in subjects:
+            continue
+        (first, protocol), *others = numbers
+        fits = _fits(first, effects.on(protocol, accident))
+        for number, protocol in others:
+            # A change that fits no encoder is left out already.
+            if fits:
+                further = _fits(number, effects.on(protocol, accident))
+                fits = {
+                    value: common
+                    for value, on_encoders in fits.items()
+                    if (common := _common(on_encoders, further.get(value, {})))
+                }
+        if fits:
+            [choice] = accident
+            value, on_encoders = next(iter(fits.items()))
             evidence = Evidence(kind="effect", fits=len(columns), columns=len(columns))
             suggestion = Suggestion(
-                about=(choice,),
+                about=accident,
                 evidence=evidence,
                 columns=columns,
                 changes={choice: value},
-                effects={name: fits_of_numbers[0][name] for name in sorted(common)},
+                effects={name: on_encoders[name] for name in sorted(on_encoders)},
             )
             suggestions.append(suggestion)
-            subjects.add((choice,))
     return replace(diagnosis, explanations=tuple(suggestions))
+
+
+def _fits(
+    number: ReportedNumber, effects: Iterable[Effect]
+) -> dict[str, Mapping[str, float]]:
+    """The values of a choice that moved encoders by about a number's difference.
+
+    For each value, it is the effect on each of these encoders.
+    """
+    allowed_miss = max(NEGLIGIBLE, MISSED_SHARE * abs(number.gap))
+    fits = {}
+    for effect in effects:
+        [value] = effect.changes.values()
+        on_encoders = {
+            encoder: points
+            for encoder, points in effect.effects.items()
+            if abs(points - number.gap) <= allowed_miss
+        }
+        if on_encoders:
+            fits[value] = on_encoders
+    return fits
+
+
+def _common(
+    first: Mapping[str, float], second: Mapping[str, float]
+) -> Mapping[str, float]:
+    """The effects of the first on the encoders that both have."""
+    return {encoder: points for encoder, points in first.items() if encoder in second}

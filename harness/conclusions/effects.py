@@ -11,10 +11,11 @@ Often nothing was measured under it. Then the rows that are nearest to it are co
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import product
-from operator import attrgetter
+from operator import attrgetter, eq
 from statistics import fmean
 from typing import NamedTuple
 
@@ -60,6 +61,25 @@ NEGLIGIBLE = 0.05  # points that another processor or half precision moves a sco
 Scores = Mapping[Protocol, float]
 
 
+class Step(NamedTuple):
+    """Two rows that differ in one choice.
+
+    Attributes:
+        start: The row with the protocol's value of the choice.
+        end: The row with another value.
+        distance: How far `start` is from the protocol.
+    """
+
+    start: Protocol
+    end: Protocol
+    distance: Distance
+
+
+def _points(step: Step, scores: Scores) -> float:
+    """By how many points the score of a step's end is above that of its start."""
+    return scores[step.end] - scores[step.start]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Effect:
     """A change of one choice of a protocol, and by how many points it moves a score.
@@ -70,9 +90,8 @@ class Effect:
         effects: The effect on each encoder, in points, at the nearest row that was
             measured with and without the change.
         differences: The choices in which this nearest row differs from the protocol.
-        lowest: The lowest effect on any row.
-        highest: The highest effect on any row.
-        rows: The number of rows on which the effect was measured.
+        steps: All rows that were measured with and without the change.
+        scores: Their scores.
         traps: The numbers of the traps that show this choice, from 1.
     """
 
@@ -80,15 +99,19 @@ class Effect:
     protocol: Protocol
     effects: Mapping[str, float]
     differences: Mapping[str, str]
-    lowest: float
-    highest: float
-    rows: int
+    steps: Sequence[Step] = field(repr=False)
+    scores: Scores = field(repr=False)
     traps: tuple[int, ...]
 
     @property
     def effect(self) -> float:
         """The mean effect over the encoders."""
         return fmean(self.effects.values())
+
+    @cached_property
+    def on_rows(self) -> Sequence[float]:
+        """The effect on every row on which it was measured, in points."""
+        return tuple(_points(step, self.scores) for step in self.steps)
 
 
 # Measured rows and their distance from a protocol
@@ -106,9 +129,11 @@ def measured_scores(results: Results, registry: Registry, protocol: Protocol) ->
         if task.name.partition(".")[0] == protocol.task
     }
     scores: dict[Protocol, float] = {}
-    for (method, task), records in results.by_cell.items():
+    for method, task in results.by_cell:
         # The task is looked at first: a folder has a hundred others.
-        if task not in scores_of_task or other_weights(method, records, registry):
+        if task not in scores_of_task:
+            continue
+        if other_weights(method, results.copies(method, task), registry):
             continue
         for metric, aggregation in scores_of_task[task]:
             path = (metric, aggregation) if aggregation else (metric,)
@@ -231,25 +256,43 @@ def _has_choices(row: Protocol, protocol: Protocol, names: Iterable[str]) -> boo
 # Effects
 
 
-class Step(NamedTuple):
-    """Two rows that differ in one choice, and the effect of it.
+class RowGroups:
+    """Measured rows, in groups that differ in some choices alone; each grouping is made once.
 
-    Attributes:
-        start: The row with the protocol's value of the choice.
-        end: The row with another value.
-        effect: The score of `end` minus the score of `start`, in points.
-        distance: How far `start` is from the protocol.
+    Args:
+        scores: The scores of the rows.
     """
 
-    start: Protocol
-    end: Protocol
-    effect: float
-    distance: Distance
+    def __init__(self, scores: Scores) -> None:
+        self.scores = scores
+        self._groups: dict[tuple[str, ...], list[list[Protocol]]] = {}
+
+    def that_differ_in(
+        self, names: Sequence[str], protocol: Protocol
+    ) -> Sequence[Sequence[Protocol]]:
+        """The groups of two rows or more that agree in all choices but those of these names.
+
+        Their rows have the protocol's task, and its metric and aggregation unless these
+        are among the names.
+        """
+        of_score = [name for name in ("metric", "aggregation") if name not in names]
+        score_fields = attrgetter("task", *of_score)
+        wanted = score_fields(protocol)
+        key = (*names, *wanted)
+        if key not in self._groups:
+            fixed_names = [name for name in vars(protocol) if name not in names]
+            fixed_fields = attrgetter(*fixed_names)
+            groups: dict[tuple[str, ...], list[Protocol]] = defaultdict(list)
+            for row in self.scores:
+                if score_fields(row) == wanted:
+                    groups[fixed_fields(row)].append(row)
+            self._groups[key] = [rows for rows in groups.values() if len(rows) > 1]
+        return self._groups[key]
 
 
 def measured_effects(
     protocol: Protocol,
-    scores: Scores,
+    groups: RowGroups,
     registry: Registry,
     traps: Sequence[Trap] = (),
     choices: Sequence[Sequence[str]] = SINGLE_CHOICES,
@@ -262,12 +305,8 @@ def measured_effects(
     rows_of_traps = [_rows_of_trap(trap, registry) for trap in traps]
     effects: list[Effect] = []
     for names in choices:
-        steps_by_values: dict[tuple[str, ...], list[Step]] = defaultdict(list)
-        for step in _steps(protocol, scores, names):
-            values = tuple(getattr(step.end, name) for name in names)
-            steps_by_values[values].append(step)
         effects_of_choice = []
-        for values, steps in steps_by_values.items():
+        for values, steps in _steps_by_values(protocol, groups, names).items():
             changes = dict(zip(names, values, strict=True))
             numbers_of_traps = [
                 number
@@ -276,9 +315,10 @@ def measured_effects(
                 )
                 if _shows(trap, rows, protocol, changes)
             ]
-            nearest = min(steps, key=attrgetter("distance")).start
             effects_of_choice.append(
-                _effect(protocol, changes, steps, nearest, tuple(numbers_of_traps))
+                _effect(
+                    protocol, changes, steps, groups.scores, tuple(numbers_of_traps)
+                )
             )
         effects_of_choice.sort(key=lambda effect: abs(effect.effect), reverse=True)
         effects += effects_of_choice
@@ -289,79 +329,80 @@ def _effect(
     protocol: Protocol,
     changes: Mapping[str, str],
     steps: Sequence[Step],
-    nearest: Protocol,
+    scores: Scores,
     traps: tuple[int, ...],
 ) -> Effect:
     """A change of one choice, with the effects of the steps that make this change.
 
     The effects on encoders are those of the steps that start as the nearest row does.
     """
+    nearest = min(steps, key=attrgetter("distance"))
+    as_nearest = [
+        step
+        for step in steps
+        if step.distance == nearest.distance
+        and all_but_encoder(step.start) == all_but_encoder(nearest.start)
+    ]
     # The rows of one encoder may differ in maximum length. The steps with the protocol's
     # length come last, so that their effect is the one that is kept.
-    steps_in_order = sorted(
-        steps, key=lambda step: step.start.max_length == protocol.max_length
-    )
-    effects: dict[str, float] = {}
-    for step in steps_in_order:
-        if all_but_encoder(step.start) == all_but_encoder(nearest):
-            effects[step.start.encoder] = step.effect
+    as_nearest.sort(key=lambda step: step.start.max_length == protocol.max_length)
+    effects = {step.start.encoder: _points(step, scores) for step in as_nearest}
     if protocol.encoder in effects:
         effects = {protocol.encoder: effects[protocol.encoder]}
     return Effect(
         changes=changes,
         protocol=replace(protocol, **changes),
         effects=effects,
-        differences=other_choices(protocol, nearest),
-        lowest=min(step.effect for step in steps),
-        highest=max(step.effect for step in steps),
-        rows=len(steps),
+        differences=other_choices(protocol, nearest.start),
+        steps=steps,
+        scores=scores,
         traps=traps,
     )
 
 
-def _steps(protocol: Protocol, scores: Scores, names: Sequence[str]) -> Iterator[Step]:
+def _steps_by_values(
+    protocol: Protocol, groups: RowGroups, names: Sequence[str]
+) -> Mapping[tuple[str, ...], Sequence[Step]]:
     """Each two rows that differ in the choices of these names, all of them and no others.
 
-    The first row has the protocol's values of these choices, the second has others.
-    Both rows have the protocol's task, and its metric and aggregation unless these are
-    among the choices.
+    The first row has the protocol's values of these choices, the second has others, by
+    which the steps are grouped.
     """
-    # Rows with the same score fields as the protocol are compared, and among these the
-    # rows that agree in all choices but the named ones.
-    score_names = [name for name in ("metric", "aggregation") if name not in names]
-    score_fields = attrgetter("task", *score_names)
-    fixed_names = [name for name in vars(protocol) if name not in names]
-    fixed_fields = attrgetter(*fixed_names)
-    fields_of_protocol = score_fields(protocol)
-    groups: dict[tuple[str, ...], list[tuple[Protocol, float]]] = defaultdict(list)
-    for row, score in scores.items():
-        if score_fields(row) == fields_of_protocol:
-            groups[fixed_fields(row)].append((row, score))
-    for rows in groups.values():
-        if len(rows) == 1:
-            continue
-        ends = [pair for pair in rows if _differ_in_all(pair[0], protocol, names)]
+
+    def values_of(row: Protocol) -> tuple[str, ...]:
+        return tuple([getattr(row, name) for name in names])
+
+    own = values_of(protocol)
+    # A fit corpus of the protocol's kind counts as the protocol's.
+    has_kinds = "fit_on" in names
+    steps: dict[tuple[str, ...], list[Step]] = defaultdict(list)
+    for rows in groups.that_differ_in(names, protocol):
+        with_values = [(row, values_of(row)) for row in rows]
+        ends = [each for each in with_values if _differ_in_all(each[1], own)]
         if not ends:
             continue
-        for start, start_score in rows:
-            if not _has_choices(start, protocol, names):
+        for start, start_values in with_values:
+            if start_values != own and not (
+                has_kinds and _has_choices(start, protocol, names)
+            ):
                 continue
             far = distance(start, protocol)
-            for end, score in ends:
-                if _differ_in_all(start, end, names):
-                    yield Step(start, end, score - start_score, far)
+            for end, values in ends:
+                if start_values == own or _differ_in_all(values, start_values):
+                    steps[values].append(Step(start, end, far))
+    return steps
 
 
-def _differ_in_all(first: Protocol, second: Protocol, names: Sequence[str]) -> bool:
-    """Whether two protocols differ in every one of the choices of these names."""
-    return all(getattr(first, name) != getattr(second, name) for name in names)
+def _differ_in_all(first: Sequence[str], second: Sequence[str]) -> bool:
+    """Whether two tuples of values differ in every one of them."""
+    return not any(map(eq, first, second))
 
 
 class EffectsOfAccidents:
     """The effects of accidental choices in the records of a folder, each computed once.
 
     Many readers' numbers are of one protocol, and many protocols are compared with the
-    same measured scores: those of the task, by metric, similarity function and
+    same measured rows: those of the task, by metric, similarity function and
     aggregation.
 
     Args:
@@ -372,21 +413,20 @@ class EffectsOfAccidents:
     def __init__(self, results: Results, registry: Registry) -> None:
         self._results = results
         self._registry = registry
-        self._scores: dict[tuple[str, ...], Scores] = {}
-        self._effects: dict[Protocol, Sequence[Effect]] = {}
+        self._groups: dict[tuple[str, ...], RowGroups] = {}
+        self._effects: dict[tuple[Protocol, tuple[str, ...]], Sequence[Effect]] = {}
 
-    def on(self, protocol: Protocol) -> Sequence[Effect]:
-        """The effects of accidental choices on a protocol."""
-        if protocol not in self._effects:
+    def on(self, protocol: Protocol, choice: tuple[str, ...]) -> Sequence[Effect]:
+        """The effects of one of the `ACCIDENTS` on a protocol."""
+        if (protocol, choice) not in self._effects:
             key = _all_that_is_compared(protocol)
-            if key not in self._scores:
-                self._scores[key] = measured_scores(
-                    self._results, self._registry, protocol
-                )
-            self._effects[protocol] = measured_effects(
-                protocol, self._scores[key], self._registry, choices=ACCIDENTS
+            if key not in self._groups:
+                scores = measured_scores(self._results, self._registry, protocol)
+                self._groups[key] = RowGroups(scores)
+            self._effects[protocol, choice] = measured_effects(
+                protocol, self._groups[key], self._registry, choices=[choice]
             )
-        return self._effects[protocol]
+        return self._effects[protocol, choice]
 
 
 # Traps that show a choice

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from harness.conclusions.conformance import Confirmations, Reference, confirmed_by
 from harness.conclusions.effects import (
     Effect,
+    RowGroups,
     Scores,
     measured_effects,
     measured_scores,
@@ -75,7 +76,7 @@ def explain(
         protocol=protocol,
         confirmed_by=reference,
         nearest=nearest_rows(protocol, scores),
-        effects=measured_effects(protocol, scores, registry, traps),
+        effects=measured_effects(protocol, RowGroups(scores), registry, traps),
     )
 
 

@@ -17,7 +17,7 @@ from harness.conclusions.atlas import Atlas, GeometryPoint, atlases_of, geometry
 from harness.conclusions.causes import Causes, read_causes
 from harness.conclusions.claims import ClaimResult, Claims, claim_result, read_claims
 from harness.conclusions.diagnosis import Diagnosis, diagnose, with_effects
-from harness.conclusions.effects import Effect, EffectsOfAccidents
+from harness.conclusions.effects import EffectsOfAccidents
 from harness.conclusions.encoder_sizes import EncoderSize, in_groups, sizes_of_encoders
 from harness.conclusions.explain import Explanation, explain, protocol_of_task
 from harness.conclusions.findings import (
@@ -339,11 +339,13 @@ class Conclusions(ResultsFolder):
         largest_first = sorted(diagnosis.rest, key=lambda number: -abs(number.gap))
         if len(largest_first) < NUMBERS_WITH_EFFECTS:
             return diagnosis
-        effects = [
-            (number, self._effects_on(number))
-            for number in largest_first[:NUMBERS_WITH_EFFECTS]
-        ]
-        return with_effects(diagnosis, effects)
+        explained = []
+        for number in largest_first[:NUMBERS_WITH_EFFECTS]:
+            protocol = protocol_of_task(number.published)
+            if protocol is None:
+                return diagnosis
+            explained.append((number, protocol))
+        return with_effects(diagnosis, explained, self.effects_of_accidents)
 
     @cached_property
     def measured_encoders(self) -> frozenset[str]:
@@ -356,8 +358,3 @@ class Conclusions(ResultsFolder):
     def effects_of_accidents(self) -> EffectsOfAccidents:
         """What accidental choices were measured to do to the scores of a protocol."""
         return EffectsOfAccidents(self.records, self.registry)
-
-    def _effects_on(self, number: ReportedNumber) -> Sequence[Effect]:
-        """The effects of accidental choices on the protocol of a reader's number."""
-        protocol = protocol_of_task(number.published)
-        return () if protocol is None else self.effects_of_accidents.on(protocol)

@@ -27,8 +27,9 @@ from harness.conclusions.numbers import (
     PublishedRow,
     ReportedNumber,
     accident_rank,
+    compared_rows,
 )
-from harness.results.published import DATA_SETS_WITH_SUBSETS, PublishedNumber
+from harness.results.published import DATA_SETS_WITH_SUBSETS, DataSets, PublishedNumber
 
 # Shares of the difference between the reader's numbers and the published ones. A row is
 # suggested if it leaves at most the first unexplained, and is likely up to the second.
@@ -190,10 +191,20 @@ def _equal_columns(row: ComparedRow) -> tuple[str, ...]:
     return names(pair.reported for pair in row.pairs if pair.is_equal)
 
 
-def other_models(rows: Iterable[ComparedRow]) -> list[Suggestion]:
-    """The other model whose row prints the reader's numbers: at least three, and most of them."""
+def other_models(
+    numbers: Sequence[ReportedNumber], rows: Iterable[PublishedRow]
+) -> list[Suggestion]:
+    """The other model whose row prints the reader's numbers: at least three, and most of them.
+
+    Args:
+        numbers: The reader's numbers.
+        rows: The published rows of other models.
+    """
+    # There are hundreds, of which few print any of the numbers.
+    points = {number.published.data_sets: number.points for number in numbers}
+    near = [row for row in rows if _near_columns(row, points) >= COLUMNS_OF_A_MODEL]
     printing_rows = []
-    for row in rows:
+    for row in compared_rows(numbers, near):
         is_most = 3 * row.equal >= 2 * len(row.pairs)
         if row.equal >= COLUMNS_OF_A_MODEL and is_most and row.least_decimals >= 2:
             printing_rows.append(row)
@@ -208,6 +219,16 @@ def other_models(rows: Iterable[ComparedRow]) -> list[Suggestion]:
         row=row,
     )
     return [suggestion]
+
+
+def _near_columns(row: PublishedRow, points: Mapping[DataSets, float]) -> int:
+    """In how many columns a row is within a point of a reader's, as where they are equal."""
+    count = 0
+    for data_sets, given in points.items():
+        other = row.numbers.get(data_sets)
+        if other is not None and abs(given - other.score) <= 1:
+            count += 1
+    return count
 
 
 # 2. Another seed

@@ -77,8 +77,9 @@ def generated(
     """
     require_entries(folder.tables, folder.papers)
     tables = folder.path / "tables"
+    begins_with = front(folder)
     pages: dict[Path, str | SlowFile] = {
-        folder.path / "LEADERBOARD.md": leaderboard(folder)
+        folder.path / "LEADERBOARD.md": leaderboard(folder, begins_with)
     }
     for table in folder.tables:
         pages[tables / "papers" / f"{table.id}.md"] = paper_page(table, folder)
@@ -100,10 +101,10 @@ def generated(
         pages[tables / atlas_picture.file] = SlowFile(
             atlas_picture.made_from, atlas_picture.svg
         )
-    make_site = partial(site_page, folder, picture)
+    make_site = partial(site_page, folder, picture, begins_with)
     pages[folder.path / SITE_PAGE] = SlowFile(made_from(folder, picture), make_site)
     if readme is not None and readme.exists():
-        part = rendered("readme.md", **front(folder))
+        part = rendered("readme.md", **begins_with)
         pages[readme] = between_markers(readme, "leaderboard", part)
         path, examples = readme.parent / EXAMPLES_PAGE, readme.parent / EXAMPLE_RECORDS
         if path.exists() and examples.is_dir():

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from harness.conclusions.folder import Conclusions
 from harness.core.errors import UsageError
 from harness.core.terminal import counted
-from harness.core.types import Record, Task
+from harness.core.types import Task
 from harness.registry import Registry
 from harness.report.bibtex import HARNESS_KEY, bibtex, keys_of
 from harness.report.sentences import (
@@ -137,10 +137,8 @@ def cite_number(name: str, folder: Conclusions) -> Citation:
     sentences = [f"{published_sentence(number, registry)}; {measured}."]
     sentences += [f"Note: {note}" for note in number.notes]
     if reproduction.scores:
-        records: list[Record] = []
-        for task in number.tasks:
-            records += results.records(str(number.method), task)
-        sentences += _on_copies(str(number.method), records, registry)
+        measured_with = results.select(number.measured_cells)
+        sentences += _on_copies(str(number.method), measured_with, registry)
     for standing in folder.standings.get(number.id, ()):
         words = standing_in_words(standing)
         sentences.append(f"{words[0].upper()}{words[1:]}.")
@@ -176,10 +174,8 @@ def cite_method(
         records = results.records(name, task.name)
         if records and (name, task.name) not in results.stale:
             tasks.append(task)
-    measured_with: list[Record] = []
-    for task in tasks:
-        measured_with += results.records(name, task.name)
-    difference = other_weights(name, measured_with, registry)
+    measured = results.select((name, task.name) for task in tasks)
+    difference = other_weights(name, measured.copies(name), registry)
     sentences = []
     if method is not None:
         facts = [f"{name}: encoder trained on {method.encoder.trained_on}"]
@@ -191,14 +187,13 @@ def cite_method(
                 f"fitted on {method.fit_on}{scored if method.transductive else ''}"
             )
         sentences.append(f"{'; '.join(filter(None, [*facts, method.note]))}.")
-    measured = NOT_MEASURED_HERE
+    said = NOT_MEASURED_HERE
     if tasks:
-        made_with = _made_with(results.select((name, task.name) for task in tasks))
         names = ", ".join(task.name for task in tasks)
-        measured = f"measured on {names} {made_with}"
-    sentences.append(f"{name}: {measured}.")
+        said = f"measured on {names} {_made_with(measured)}"
+    sentences.append(f"{name}: {said}.")
     if not difference:
-        sentences += _on_copies(name, measured_with, registry)
+        sentences += _on_copies(name, measured, registry)
     of_tables = [
         table.cite
         for table in folder.tables
@@ -231,11 +226,9 @@ def published_sentence(number: PublishedNumber, registry: Registry) -> str:
     )
 
 
-def _on_copies(
-    method: str, records: Sequence[Record], registry: Registry
-) -> Iterator[str]:
+def _on_copies(method: str, results: Results, registry: Registry) -> Iterator[str]:
     """Sentences on measured weights, settings or tokens that are not the pinned ones."""
-    for sentence in sentences_on_copies([method], Results.of(records), registry):
+    for sentence in sentences_on_copies([method], results, registry):
         yield f"Note: {sentence}."
 
 

@@ -65,13 +65,13 @@ def _effect_row(effect: Effect, registry: Registry) -> list[str]:
     effects = [
         f"{encoder} {signed(points)}" for encoder, points in effect.effects.items()
     ]
-    lowest, highest = signed(effect.lowest), signed(effect.highest)
+    lowest, highest = signed(min(effect.on_rows)), signed(max(effect.on_rows))
     effect_range = lowest if lowest == highest else f"{lowest} to {highest}"
     return [
         choices_in_words(effect.changes),
         ", ".join(effects),
         choices_in_words(effect.differences) or "this row",
-        f"{effect_range} ({counted(effect.rows, 'row')})",
+        f"{effect_range} ({counted(len(effect.on_rows), 'row')})",
         command_options(effect, registry),
         ", ".join(map(str, effect.traps)) or MISSING,
     ]
@@ -83,9 +83,9 @@ def effect_facts(effect: Effect, registry: Registry) -> dict[str, Any]:
         "changes": effect.changes,
         "effects": effect.effects,
         "at": effect.differences,
-        "low": effect.lowest,
-        "high": effect.highest,
-        "rows": effect.rows,
+        "low": min(effect.on_rows),
+        "high": max(effect.on_rows),
+        "rows": len(effect.on_rows),
         "made_by": command_options(effect, registry),
         "traps": effect.traps,
     }

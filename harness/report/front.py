@@ -41,7 +41,7 @@ NumbersByTask = dict[str, Reproduction]  # of a row, by task without its text fo
 
 
 def front(folder: Conclusions) -> dict[str, Any]:
-    """What templates say of a folder first."""
+    """What templates say of a folder first; three pages have it."""
     contradicted = sum(
         any(standing.kind is StandingKind.CONTRADICTED for standing in standings)
         for standings in folder.standings.values()

@@ -14,14 +14,14 @@ from typing import Any
 from harness.conclusions.encoder_sizes import in_groups
 from harness.conclusions.folder import Conclusions
 from harness.core.files import file_name
-from harness.core.types import Record, Section
+from harness.core.types import Section
 from harness.registry import Registry
 from harness.report.boards import SECTIONS, boards
-from harness.report.front import PAPERS_TABLES, front, published_tables
+from harness.report.front import PAPERS_TABLES, published_tables
 from harness.report.papers import legend, published_table
 from harness.report.table import markdown, rendered
 from harness.results.index import Results, methods_by_encoder
-from harness.results.origins import Copy, origin_of_encoder
+from harness.results.origins import origin_of_encoder
 from harness.results.reproduction import compose_method
 from harness.results.scorings import COMPARED_SCORINGS, SCORINGS, SIMCSE
 
@@ -33,8 +33,8 @@ def encoder_file(encoder: str) -> str:
     return f"encoders/{file_name(encoder)}.md"
 
 
-def leaderboard(folder: Conclusions) -> str:
-    """The whole page."""
+def leaderboard(folder: Conclusions, begins_with: Mapping[str, Any]) -> str:
+    """The whole page, which begins with what `front` says."""
     methods = folder.records.methods
     tables = {table.id: table for table in folder.tables}
     papers = []
@@ -53,7 +53,7 @@ def leaderboard(folder: Conclusions) -> str:
         encoder_file=encoder_file,
         has_atlas=bool(folder.atlases),
         digest=folder.records.digest,
-        **front(folder),
+        **begins_with,
         **_origins(folder.records, methods),
     )
 
@@ -68,10 +68,8 @@ def encoder_page(encoder: str, folder: Conclusions) -> str:
     config = folder.registry.encoders.get(encoder.partition(":")[0])
     weights = ["by hand, unpinned"]
     if config is not None:
-        records: list[Record] = []
-        for records_of_cell in own.by_cell.values():
-            records += records_of_cell
-        origin = origin_of_encoder(config, map(Copy.of, records))
+        copies = [copy for name in methods for copy in folder.records.copies(name)]
+        origin = origin_of_encoder(config, copies)
         weights = [str(origin)]
         if not origin.difference:
             weights += [

@@ -37,7 +37,6 @@ from harness.report.claims import (
     encoders_of,
     outcomes_in_words,
 )
-from harness.report.front import front
 from harness.report.next_steps import needs_of, sources_of_records
 from harness.report.papers import VERDICT_MARKS, legend, published_table
 from harness.report.pictures import PICTURE, Picture
@@ -103,8 +102,10 @@ def made_from(folder: Conclusions, picture: Picture | None) -> str:
     return f"Records: {records}. Other files: sha256 {digest_of_repr(other)}"
 
 
-def site_page(folder: Conclusions, picture: Picture | None) -> str:
-    """The page, with the picture of what was measured."""
+def site_page(
+    folder: Conclusions, picture: Picture | None, begins_with: Mapping[str, Any]
+) -> str:
+    """The page, with the picture of what was measured; it begins with what `front` says."""
     files = {
         name: (TEMPLATE_FOLDER / name).read_text(encoding="utf-8") for name in FILES
     }
@@ -125,7 +126,7 @@ def site_page(folder: Conclusions, picture: Picture | None) -> str:
         marks=VERDICT_MARKS,
         files=files,
         data=dialog_data(folder, shown_boards),
-        **front(folder),
+        **begins_with,
     )
 
 

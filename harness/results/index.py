@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from harness.core.metrics import metrics
 from harness.core.types import Record, ScorePath, ScoreTree, score_at
+from harness.encoders.fingerprints import Fingerprint
 from harness.results.records import CellName, encode
 from harness.results.store import Store
 from harness.results.verdict import CellState
@@ -71,6 +72,29 @@ class SeedScores:
         if self.seeded and self.scores:
             return f"{self.value} (k={len(self.scores)})"
         return str(self.value)
+
+
+@dataclass(frozen=True)
+class Copy:
+    """The files of an encoder that were read.
+
+    Attributes:
+        weights: The sha256 of the weights.
+        fingerprint: What the checkpoint is, whatever form its files have; older records
+            have none.
+        revision: The commit of a download from the hub; None for a copy by hand.
+    """
+
+    weights: str
+    fingerprint: Fingerprint = field(default_factory=dict)
+    revision: str | None = None
+
+    @classmethod
+    def of(cls, record: Record) -> Copy:
+        """The files that a record was measured with."""
+        facts = record.facts
+        weights = record.digests.get("weights", "")
+        return cls(weights, facts.get("fingerprint", {}), facts.get("revision"))
 
 
 def mean_over_tasks(tasks: Sequence[SeedScores]) -> SeedScores:
@@ -163,6 +187,24 @@ class Results:
     def records(self, method: str, task: str) -> Sequence[Record]:
         """The records of a cell, one a seed."""
         return self.by_cell.get((method, task), ())
+
+    def copies(self, method: str, task: str = "") -> Sequence[Copy]:
+        """The different copies of its encoder that a method read, for all tasks or for one."""
+        return self._copies.get((method, task), ())
+
+    @cached_property
+    def _copies(self) -> Mapping[CellName, Sequence[Copy]]:
+        """Copies by cell, and by method with an empty task: most methods read a single one."""
+        copies: dict[CellName, list[Copy]] = defaultdict(list)
+        for (method, task), records in self.by_cell.items():
+            of_method, of_cell = copies[method, ""], copies[method, task]
+            for record in records:
+                copy = Copy.of(record)
+                if copy not in of_cell:
+                    of_cell.append(copy)
+                    if copy not in of_method:
+                        of_method.append(copy)
+        return dict(copies)
 
     @cached_property
     def by_task(self) -> Mapping[str, Sequence[str]]:

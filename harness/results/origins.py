@@ -8,39 +8,16 @@ the records.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from harness.core.hardware import base_name
 from harness.core.interfaces import EncoderConfig, Hub
-from harness.core.types import Method, Record
+from harness.core.types import Method
 from harness.data.places import asset_named, assets_of, pinned_by
-from harness.encoders.fingerprints import Fingerprint, Pin
+from harness.encoders.fingerprints import Pin
 from harness.registry import Registry
-from harness.results.index import Results, encoder_of_method
-
-
-@dataclass(frozen=True)
-class Copy:
-    """The files of an encoder that were read.
-
-    Attributes:
-        weights: The sha256 of the weights.
-        fingerprint: What the checkpoint is, whatever form its files have; older records
-            have none.
-        revision: The commit of a download from the hub; None for a copy by hand.
-    """
-
-    weights: str
-    fingerprint: Fingerprint = field(default_factory=dict)
-    revision: str | None = None
-
-    @classmethod
-    def of(cls, record: Record) -> Copy:
-        """The files that a record was measured with."""
-        facts = record.facts
-        weights = record.digests.get("weights", "")
-        return cls(weights, facts.get("fingerprint", {}), facts.get("revision"))
+from harness.results.index import Copy, Results, encoder_of_method
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,12 +107,12 @@ def registered_twin(copy: Copy, registry: Registry) -> str:
 
 
 def unpinned_origins(
-    method: Method | None, records: Iterable[Record], registry: Registry
+    method: Method | None, copies: Iterable[Copy], registry: Registry
 ) -> tuple[Origin, ...]:
     """The encoder and the fit corpus of a method, where nothing pins them."""
     if method is None:
         return ()
-    origins = [origin_of_encoder(method.encoder, map(Copy.of, records))]
+    origins = [origin_of_encoder(method.encoder, copies)]
     corpus = registry.corpora.get(method.fit_on or "")
     if corpus is not None:
         asset = asset_named(corpus.asset)
@@ -149,10 +126,10 @@ def unpinned_origins(
 # Sentences on the encoders of methods
 
 
-def other_weights(method: str, records: Iterable[Record], registry: Registry) -> str:
-    """What of the checkpoint of records is not its encoder's, in words; empty if nothing is."""
+def other_weights(method: str, copies: Iterable[Copy], registry: Registry) -> str:
+    """What of the copies that a method read is not its encoder's, in words; empty if nothing is."""
     config = registry.encoders.get(base_name(encoder_of_method(method)))
-    return difference_of(config, map(Copy.of, records))
+    return difference_of(config, copies)
 
 
 def sentence_on_copy(name: str, copies: Sequence[Copy], registry: Registry) -> str:
@@ -183,10 +160,10 @@ def sentences_on_copies(
     """The sentences on the encoders of methods, at most one an encoder, by its records."""
     chosen = {*methods}
     copies: dict[str, list[Copy]] = {}
-    for method, cells in results.by_method.items():
+    for method in results.methods:
         if method in chosen:
             of_encoder = copies.setdefault(base_name(encoder_of_method(method)), [])
-            for copy in (Copy.of(record) for records in cells for record in records):
+            for copy in results.copies(method):
                 if copy not in of_encoder:
                     of_encoder.append(copy)
     for encoder, of_encoder in copies.items():

@@ -110,14 +110,15 @@ class Protocol:
         The encoder and the task are no choices of a protocol.
         """
         changes = {}
+        own = vars(self)
         for name, choice in vars(other).items():
-            own_choice = getattr(self, name)
-            if name in ("encoder", "task"):
+            own_choice = own[name]
+            if choice == own_choice or name in ("encoder", "task"):
                 continue
             if name == "post":
                 if _is_other_post(own_choice, choice):
                     changes[name] = choice.removesuffix(UNKNOWN)
-            elif choice != own_choice and UNKNOWN not in (choice, own_choice):
+            elif UNKNOWN not in (choice, own_choice):
                 changes[name] = choice
         return changes
 

@@ -521,7 +521,7 @@ class PublishedNumber:
             return self.protocol.encoder == other.protocol.encoder
         return self.is_of_recipe(other)
 
-    @property
+    @cached_property
     def recipe(self) -> tuple[str, str, str]:
         """What its encoder starts from, its supervision and its training data."""
         return self.start, self.row.supervision, self.row.trained_on or ""

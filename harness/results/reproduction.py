@@ -17,7 +17,7 @@ from harness.core.types import Method, MethodId, Record, ScorePath, score_at
 from harness.data.tasks.loader import TARGETS
 from harness.data.tasks.readers import OTHER_DATA, release_of
 from harness.registry import Registry
-from harness.results.index import Results, SeedScores, coverage, mean_over_tasks
+from harness.results.index import Copy, Results, SeedScores, coverage, mean_over_tasks
 from harness.results.origins import Origin, other_weights, unpinned_origins
 from harness.results.published import MOST_DECIMALS, PublishedNumber, Table, score_path
 from harness.results.records import CellName
@@ -110,8 +110,10 @@ def reproduce(
         for task in number.tasks
     ]
     records: list[Record] = []
+    copies: list[Copy] = []
     for task in number.tasks:
         records += results.records(str(number.method), task)
+        copies += results.copies(str(number.method), task)
     state = _why_no_score(method, by_task)
     if state is CellState.NOT_RUN:
         others = _on_other_corpora(number, path, results, registry)
@@ -122,7 +124,7 @@ def reproduce(
     if state is not None:
         unpinned: tuple[Origin, ...] = ()
         if state is CellState.OTHER_WEIGHTS:
-            unpinned = unpinned_origins(method, records, registry)
+            unpinned = unpinned_origins(method, copies, registry)
         return Reproduction(number=number, verdict=Verdict(state), unpinned=unpinned)
     if published is None:
         return Reproduction(number=number, verdict=Verdict(CellState.NOT_PUBLISHED))
@@ -139,7 +141,7 @@ def reproduce(
         number=number,
         verdict=judgement,
         scores=tuple(score for score in by_seed if score is not None),
-        unpinned=unpinned_origins(method, records, registry),
+        unpinned=unpinned_origins(method, copies, registry),
         coverage=coverage(records),
     )
 
@@ -185,7 +187,7 @@ def seed_scores(
     if (identifier, task) in results.stale:
         return SeedScores({}, state=CellState.STALE)
     records = results.records(identifier, task)
-    if other_weights(identifier, records, registry):
+    if other_weights(identifier, results.copies(identifier, task), registry):
         return SeedScores({}, state=CellState.OTHER_WEIGHTS)
     releases = [release_of(task, record.digests.get("data")) for record in records]
     if OTHER_DATA in releases:

@@ -6,6 +6,7 @@ import pytest
 from committed import FOLDER, TABLES
 from fakes import made_record, results_of
 
+from harness.conclusions import effects
 from harness.conclusions.explain import explain
 from harness.report.explanation import render_explanation
 from harness.results.published_tables import published_number
@@ -97,7 +98,7 @@ def test_of_two_rows_with_an_effect_the_nearest_counts(order):
     [effect] = [
         each for each in explained.effects if each.changes == {"pooling": "cls"}
     ]
-    assert effect.rows == 2
+    assert len(effect.on_rows) == 2
     assert effect.effects == {"minilm": pytest.approx(-5.0)}
 
 
@@ -109,6 +110,25 @@ def test_the_nearest_fit_corpus_of_the_kind_is_shown_among_many(encoder):
     )
     assert [row.fit_on for row in explained.nearest] == ["target", "snli-18k"]
     assert "fit on snli-18k, text raw: 50.00" in render_explanation(explained, FOLDER)
+
+
+def test_an_effect_is_computed_at_the_nearest_rows_until_all_are_asked_for(monkeypatch):
+    """A folder has thousands of rows on which a choice was measured."""
+    computed = []
+    points = effects._points
+    monkeypatch.setattr(
+        effects, "_points", lambda *given: computed.append(given) or points(*given)
+    )
+    explained = explanation(
+        *[
+            (f"minilm.{pooling}+whitening:{k}@target", "sts-b.senteval", 70.0)
+            for pooling in ("first-last", "cls")
+            for k in range(8, 48)
+        ]
+    )
+    [effect] = explained.effects
+    assert len(computed) == 1
+    assert len(effect.on_rows) == 40
 
 
 def test_a_trap_is_named_at_the_rows_that_it_is_known_at():

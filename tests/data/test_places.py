@@ -17,6 +17,7 @@ from harness.data.fetch import listing
 from harness.data.places import Places, asset_named, revision_of
 from harness.encoders.transformer import TransformerConfig
 from harness.registry import load_registry
+from harness.results.index import Copy
 from harness.results.origins import unpinned_origins
 
 FOUND = load_registry()
@@ -184,6 +185,6 @@ def test_a_snapshot_is_that_of_main_unless_pinned_and_whole_or_none(
 def test_a_method_is_noted_for_what_nothing_fixes(method):
     parsed = FOUND.parse(method)
     facts = {"revision": getattr(parsed.encoder, "revision", None)}
-    records = [made_record(method, "sts-b", {}, facts=facts)]
-    notes = [origin.name for origin in unpinned_origins(parsed, records, FOUND)]
+    copies = [Copy.of(made_record(method, "sts-b", {}, facts=facts))]
+    notes = [origin.name for origin in unpinned_origins(parsed, copies, FOUND)]
     assert notes == (["simcse-sup-bert-base"] if method.startswith("simcse") else [])

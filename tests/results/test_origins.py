@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from committed import FOLDER, committed_results
+from committed import FOLDER, committed_records, committed_results
 from fakes import results_folder
 
 from baselines.bert import BERT_BASE, BERT_LARGE
@@ -16,8 +16,8 @@ from harness.report.cite import cite_method, cite_number
 from harness.report.explanation import render_explanation
 from harness.report.method_table import columns_of, method_table
 from harness.report.papers import paper_page
-from harness.results.index import Results
-from harness.results.origins import Copy, origin_of_encoder, sentences_on_copies
+from harness.results.index import Copy, Results
+from harness.results.origins import origin_of_encoder, sentences_on_copies
 from harness.results.reproduction import count, reproduce, seed_scores
 from harness.results.scorings import SCORINGS
 from harness.results.verdict import CellState
@@ -125,3 +125,16 @@ def test_a_copy_is_pinned_by_its_file_or_tensors_and_else_said_to_be_unpinned():
     assert str(large) == unknown.format("large", "6da4b6a26a18")
     fetched = Copy("a file", fingerprint, BERT_LARGE.revision)
     assert origin_of_encoder(BERT_LARGE, [fetched]).is_pinned
+
+
+def test_the_copies_of_a_folder_are_looked_for_once_for_all_tables(monkeypatch):
+    looked_at = []
+    of_record = Copy.of
+    monkeypatch.setattr(
+        Copy, "of", lambda record: looked_at.append(record) or of_record(record)
+    )
+    results = Results.of(committed_records())
+    methods = results.methods
+    for _ in range(3):
+        assert len([*sentences_on_copies(methods, results, REGISTRY)]) < len(methods)
+    assert len(looked_at) == sum(map(len, results.by_cell.values()))
