@@ -14,7 +14,7 @@ import inspect
 import pkgutil
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import cache, cached_property
@@ -95,6 +95,16 @@ class Registry:
         """The encoders that were added by `with_encoders`, by name."""
         names = self.encoders.keys() - load_registry().encoders.keys()
         return {name: self.encoders[name] for name in names}
+
+    @cached_property
+    def in_place_of(self) -> Mapping[str, Sequence[str]]:
+        """The encoders that were trained on another corpus in place of one, by the name of this."""
+        encoders: dict[str, list[str]] = {}
+        for name, config in self.encoders.items():
+            original = getattr(config, "in_place_of", "")
+            if original:
+                encoders.setdefault(original, []).append(name)
+        return encoders
 
     @property
     def tasks_by_name(self) -> Mapping[str, Task]:

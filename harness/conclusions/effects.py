@@ -256,6 +256,10 @@ def _has_choices(row: Protocol, protocol: Protocol, names: Iterable[str]) -> boo
 # Effects
 
 
+# Rows that agree in all choices but some, by their values of these.
+RowGroup = Mapping[tuple[str, ...], Protocol]
+
+
 class RowGroups:
     """Measured rows, in groups that differ in some choices alone; each grouping is made once.
 
@@ -265,11 +269,11 @@ class RowGroups:
 
     def __init__(self, scores: Scores) -> None:
         self.scores = scores
-        self._groups: dict[tuple[str, ...], list[list[Protocol]]] = {}
+        self._groups: dict[tuple[str, ...], list[RowGroup]] = {}
 
     def that_differ_in(
         self, names: Sequence[str], protocol: Protocol
-    ) -> Sequence[Sequence[Protocol]]:
+    ) -> Sequence[RowGroup]:
         """The groups of two rows or more that agree in all choices but those of these names.
 
         Their rows have the protocol's task, and its metric and aggregation unless these
@@ -282,12 +286,18 @@ class RowGroups:
         if key not in self._groups:
             fixed_names = [name for name in vars(protocol) if name not in names]
             fixed_fields = attrgetter(*fixed_names)
-            groups: dict[tuple[str, ...], list[Protocol]] = defaultdict(list)
+            groups: dict[tuple[str, ...], dict[tuple[str, ...], Protocol]] = {}
             for row in self.scores:
                 if score_fields(row) == wanted:
-                    groups[fixed_fields(row)].append(row)
+                    group = groups.setdefault(fixed_fields(row), {})
+                    group[_values(row, names)] = row
             self._groups[key] = [rows for rows in groups.values() if len(rows) > 1]
         return self._groups[key]
+
+
+def _values(row: Protocol, names: Sequence[str]) -> tuple[str, ...]:
+    """A row's values of the choices of these names."""
+    return tuple([getattr(row, name) for name in names])
 
 
 def measured_effects(
@@ -368,26 +378,23 @@ def _steps_by_values(
     The first row has the protocol's values of these choices, the second has others, by
     which the steps are grouped.
     """
-
-    def values_of(row: Protocol) -> tuple[str, ...]:
-        return tuple([getattr(row, name) for name in names])
-
-    own = values_of(protocol)
+    own = _values(protocol, names)
     # A fit corpus of the protocol's kind counts as the protocol's.
     has_kinds = "fit_on" in names
     steps: dict[tuple[str, ...], list[Step]] = defaultdict(list)
-    for rows in groups.that_differ_in(names, protocol):
-        with_values = [(row, values_of(row)) for row in rows]
-        ends = [each for each in with_values if _differ_in_all(each[1], own)]
-        if not ends:
+    for group in groups.that_differ_in(names, protocol):
+        starts = [group[own]] if own in group else []
+        if has_kinds:
+            starts = [
+                row for row in group.values() if _has_choices(row, protocol, names)
+            ]
+        if not starts:
             continue
-        for start, start_values in with_values:
-            if start_values != own and not (
-                has_kinds and _has_choices(start, protocol, names)
-            ):
-                continue
+        ends = [each for each in group.items() if _differ_in_all(each[0], own)]
+        for start in starts if ends else ():
             far = distance(start, protocol)
-            for end, values in ends:
+            start_values = _values(start, names)
+            for values, end in ends:
                 if start_values == own or _differ_in_all(values, start_values):
                     steps[values].append(Step(start, end, far))
     return steps

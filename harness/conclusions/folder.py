@@ -55,7 +55,7 @@ from harness.core.toml import read_rows
 from harness.registry import look_up
 from harness.results.differences import Floors, read_floors
 from harness.results.folder import ResultsFolder
-from harness.results.index import encoder_of_method
+from harness.results.index import Results, encoder_of_method
 from harness.results.layout import QUESTIONS
 from harness.results.published import PublishedNumber
 from harness.results.records import Cell
@@ -329,11 +329,12 @@ class Conclusions(ResultsFolder):
         columns = [*self.numbers_by_row.get(row_id, ())]
         values = values_of_row(mine, self.published_columns, column, columns)
         numbers, unknown_columns = reported_numbers(row_id, values, self.tables)
-        measured = measured_readings(numbers, self.records, self.registry)
+        encoder = numbers[0].published.protocol.encoder
+        records = self._records_of_encoder(encoder)
+        measured = measured_readings(numbers, records, self.registry)
         diagnosis = diagnose(
             numbers, self.published_rows, self.causes, measured, unknown_columns
         )
-        encoder = numbers[0].published.protocol.encoder
         if diagnosis.is_sure or encoder in self.measured_encoders:
             return diagnosis
         largest_first = sorted(diagnosis.rest, key=lambda number: -abs(number.gap))
@@ -351,8 +352,14 @@ class Conclusions(ResultsFolder):
     def measured_encoders(self) -> frozenset[str]:
         """The encoders that have records, without a maximum length."""
         return frozenset(
-            base_name(encoder_of_method(method)) for method in self.records.methods
+            base_name(encoder_of_method(method)) for method in self.measured_methods
         )
+
+    def _records_of_encoder(self, encoder: str) -> Results:
+        """The records of an encoder's methods, of any length; all where all are read already."""
+        if "records" in vars(self):
+            return self.records
+        return self.records_of_methods([f"{encoder}.*", f"{encoder}:*"])
 
     @cached_property
     def effects_of_accidents(self) -> EffectsOfAccidents:

@@ -7,7 +7,7 @@ where a run is compared with the tables that come with the harness.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -84,6 +84,13 @@ class ResultsFolder:
         if names not in self._records_of_methods:
             self._records_of_methods[names] = self._read(names)
         return self._records_of_methods[names]
+
+    @property
+    def measured_methods(self) -> Collection[str]:
+        """The methods that have records, whose files need not be opened for it."""
+        if "records" in vars(self):
+            return self.records.methods
+        return {name for path in self.folders for name in Store(path).methods()}
 
     def _read(self, methods: Sequence[str]) -> Results:
         """The records of these methods; none are all."""

@@ -13,7 +13,7 @@ from statistics import fmean
 from typing import NamedTuple
 
 from harness.core.metrics import metrics
-from harness.core.types import Record, ScorePath, ScoreTree, score_at
+from harness.core.types import MethodId, Record, ScorePath, ScoreTree, score_at
 from harness.encoders.fingerprints import Fingerprint
 from harness.results.records import CellName, encode
 from harness.results.store import Store
@@ -170,6 +170,16 @@ class Results:
         for (method, _), records in self.by_cell.items():
             records_by_method.setdefault(method, []).append(records)
         return records_by_method
+
+    @cached_property
+    def by_parts(self) -> Mapping[MethodId, Sequence[str]]:
+        """The methods with the same encoder, pooling and post-processors, whatever the corpus."""
+        methods: dict[MethodId, list[str]] = {}
+        for method in self.by_method:
+            parts = MethodId.parse(method)
+            if parts is not None:
+                methods.setdefault(replace(parts, fit_on=None), []).append(method)
+        return methods
 
     @property
     def methods(self) -> tuple[str, ...]:

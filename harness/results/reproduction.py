@@ -226,12 +226,19 @@ def _on_other_corpora(
     published_id = MethodId.parse(number.method or "")
     if published_id is None or not number.tasks:
         return {}
+    candidates = [
+        str(replace(published_id, encoder=name))
+        for name in registry.in_place_of.get(published_id.encoder, ())
+    ]
+    no_corpora = (None, *TARGETS)
+    if published_id.fit_on not in no_corpora:
+        for identifier in results.by_parts.get(replace(published_id, fit_on=None), ()):
+            corpus = identifier.partition("@")[2] or None
+            if corpus not in (*no_corpora, published_id.fit_on):
+                candidates.append(identifier)
     scores = {}
-    for identifier in results.by_task.get(number.tasks[0], ()):
-        measured_id = MethodId.parse(identifier)
-        if measured_id is None or not _is_on_another_corpus(
-            measured_id, published_id, registry
-        ):
+    for identifier in sorted(candidates):
+        if not results.records(identifier, number.tasks[0]):
             continue
         by_task = [
             seed_scores(identifier, task, path, results, registry)
@@ -241,24 +248,6 @@ def _on_other_corpora(
         if by_seed and None not in by_seed:
             scores[identifier] = tuple(score for score in by_seed if score is not None)
     return scores
-
-
-def _is_on_another_corpus(
-    measured: MethodId, published: MethodId, registry: Registry
-) -> bool:
-    """Whether two methods differ in the corpus of the fit or of the training alone."""
-    if measured.encoder == published.encoder:
-        corpora = measured.fit_on, published.fit_on
-        is_fitted_elsewhere = corpora[0] != corpora[1] and not (
-            {None, *TARGETS} & {*corpora}
-        )
-        return is_fitted_elsewhere and measured == replace(
-            published, fit_on=measured.fit_on
-        )
-    encoder = registry.encoders.get(measured.encoder)
-    return getattr(encoder, "in_place_of", "") == published.encoder and (
-        measured == replace(published, encoder=measured.encoder)
-    )
 
 
 @dataclass(frozen=True)

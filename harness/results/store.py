@@ -80,6 +80,14 @@ class Store:
         for line in self.lines():
             yield line.record
 
+    def methods(self) -> Iterator[str]:
+        """The methods that have records, by the names of their files; some more than once."""
+        folder = self.folder / RECORDS
+        for path in folder.glob("*/*.jsonl"):
+            yield unquote(path.stem)
+        for path in folder.rglob("seed-*.json"):
+            yield unquote(path.parents[1].name)
+
     def lines(self, methods: Sequence[str] = ()) -> Iterator[RecordLine]:
         """Every record with its line, in the order of a run's paths.
 

@@ -42,3 +42,18 @@ def test_a_published_number_is_cited_from_the_records_of_its_method(folder):
     committed = Conclusions(RESULTS, load_registry())
     for name in measured[:2]:
         assert [*cite(folder, subject=name)] == [*cite(committed, subject=name)]
+
+
+def test_numbers_of_a_reader_are_explained_from_the_records_of_the_rows_encoder(folder):
+    records = folder.path / "records"
+    (records / "minilm" / "minilm.cls.jsonl").unlink()
+    (records / "bert-mini").mkdir()
+    (records / "bert-mini" / "bert-mini.mean.jsonl").write_text("damaged\n")
+    numbers = [
+        number
+        for number in folder.table("mteb.1-12-75").numbers
+        if number.method == METHOD and number.metric == "spearman"
+    ][:3]
+    mine = ",".join(f"{number.column.id}={number.shown}" for number in numbers)
+    assert folder.diagnose(numbers[0].row_id, mine).is_rounding
+    assert folder.measured_encoders == {"minilm", "bert-mini"}
