@@ -85,12 +85,16 @@ gpu:  ## measure on this machine's GPU, in some six minutes: build/gpu/gpu.json 
 		{ echo "make gpu: wanted a Python with torch, found none in $(PYTHON); set PYTHON=" >&2; exit 2; }
 	$(PYTHON) benchmarks/gpu.py --output build/gpu $(ARGS)
 
-mutants: $(TESTED)  ## change one rule at a time of what numbers rest on, by cosmic-ray: a test must fail (hours)
+# The parts of what numbers rest on, one or more of them: `make mutants MODULE=verdict`.
+MODULE = $(basename $(notdir $(wildcard .ci/mutants/*.toml)))
+mutants: $(TESTED)  ## change one rule at a time of what numbers rest on, by cosmic-ray: a test must fail (hours; MODULE=verdict: one part)
 	$(BIN)/python -m pip install --quiet cosmic-ray==8.7.0
-	mkdir -p build && rm -f build/mutants.sqlite
-	$(BIN)/cosmic-ray init .ci/mutants.toml build/mutants.sqlite
-	$(BIN)/cosmic-ray exec .ci/mutants.toml build/mutants.sqlite
-	$(BIN)/cr-report --surviving-only build/mutants.sqlite
+	mkdir -p build/mutants && rm -f $(MODULE:%=build/mutants/%.sqlite)
+	set -e; for module in $(MODULE); do \
+		$(BIN)/cosmic-ray init .ci/mutants/$$module.toml build/mutants/$$module.sqlite; \
+		$(BIN)/cosmic-ray exec .ci/mutants/$$module.toml build/mutants/$$module.sqlite; \
+		$(BIN)/cr-report --surviving-only build/mutants/$$module.sqlite; \
+	done
 
 bill: $(TESTED)  ## what is installed: a bill of materials (build/bill.json, CycloneDX), licences, known weaknesses
 	$(PYTHON) -m venv build/bill

@@ -1,14 +1,17 @@
 """Explanations: the effects of choices, and the nearest rows that were measured."""
 
 from collections import defaultdict
+from dataclasses import replace
 
 import pytest
 from committed import FOLDER, TABLES
 from fakes import made_record, results_of
 
 from harness.conclusions import effects
+from harness.conclusions.effects import Distance, distance, measured_scores
 from harness.conclusions.explain import explain
 from harness.report.explanation import render_explanation
+from harness.results.protocols import Protocol
 from harness.results.published_tables import published_number
 
 REGISTRY = FOLDER.registry
@@ -98,8 +101,96 @@ def test_of_two_rows_with_an_effect_the_nearest_counts(order):
     [effect] = [
         each for each in explained.effects if each.changes == {"pooling": "cls"}
     ]
-    assert len(effect.on_rows) == 2
     assert effect.effects == {"minilm": pytest.approx(-5.0)}
+    assert sorted(effect.on_rows) == pytest.approx([-5.0, -1.0])
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_of_an_encoders_lengths_the_protocols_own_counts(order):
+    rows = [
+        ("bert-base:64.first-last+whitening@nli", "sts-b.senteval", 68.0),
+        (f"bert-base:64.{SNLI}", "sts-b.senteval", 70.0),
+        ("bert-base:128.first-last+whitening@nli", "sts-b.senteval", 68.0),
+        (f"bert-base:128.{SNLI}", "sts-b.senteval", 60.0),
+    ]
+    [effect] = [
+        each
+        for each in explanation(*rows[::order]).effects
+        if each.changes == {"fit_on": "snli-18k"}
+    ]
+    assert effect.effects == {"bert-base": pytest.approx(2.0)}
+
+
+def test_of_a_choice_the_largest_effect_comes_first_whatever_its_sign():
+    explained = explanation(
+        ("minilm.first-last+whitening@nli", "sts-b.senteval", 70.0),
+        ("minilm.cls+whitening@nli", "sts-b.senteval", 72.0),
+        ("minilm.mean+whitening@nli", "sts-b.senteval", 61.0),
+        ("minilm.last2+whitening@nli", "sts-b.senteval", 75.0),
+    )
+    poolings = [each.changes["pooling"] for each in explained.effects]
+    assert poolings == ["mean", "last2", "cls"]
+
+
+def nearest_encoder(*methods):
+    """The encoder of the row that is nearest to the cell, of methods with raw text."""
+    [row] = explanation(*[(method, "sts-b", 50.0) for method in methods]).nearest
+    return row.encoder
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_of_rows_that_are_as_near_its_own_encoder_counts_then_one_with_many_rows(order):
+    many = ("minilm.first-last+whitening@nli", "minilm.cls", "minilm.mean")
+    few = ("bert-mini.first-last+whitening@nli",)
+    own = ("bert-base:64.first-last+whitening@nli",)
+    assert nearest_encoder(*[*many, *few][::order]) == "minilm"
+    assert nearest_encoder(*[*many, *few, *own][::order]) == "bert-base"
+
+
+@pytest.mark.parametrize(
+    ("changes", "far"),
+    [
+        ({"encoder": "minilm", "max_length": ""}, Distance(0, True, False, 0)),
+        ({"pooling": "cls"}, Distance(1, True, False, 1)),
+        ({"fit_on": "target"}, Distance(1, True, False, 1)),
+        ({"fit_on": "snli-18k"}, Distance(0, False, False, 1)),  # a corpus of its kind
+        ({"post": "+whitening:256"}, Distance(1, True, False, 1)),
+        ({"post": "+sn"}, Distance(1, True, True, 1)),
+        # A post-processor and its fit corpus are one choice.
+        ({"post": "+sn", "fit_on": "target"}, Distance(1, True, True, 2)),
+        ({"post": "+sn", "fit_on": "snli-18k"}, Distance(1, False, True, 2)),
+        ({"post": "", "fit_on": "", "pooling": "cls"}, Distance(2, True, True, 3)),
+    ],
+)
+def test_how_far_a_row_is_from_a_protocol(changes, far):
+    task = REGISTRY.tasks["sts-b.senteval"]
+    method = "bert-base:64.first-last+whitening@nli"
+    protocol = Protocol.from_score(method, task, "spearman", "all")
+    assert distance(replace(protocol, **changes), protocol) == far
+
+
+def test_scores_are_compared_that_differ_in_one_of_metric_similarity_and_aggregation():
+    """A task with one subset has one aggregation."""
+    every = {"all": 50.0, "mean": 51.0, "wmean": 52.0}
+    names = ("spearman", "pearson", "dot_spearman", "dot_pearson")
+    for groups, wanted in (
+        (
+            {"a": 1.0, "b": 2.0},
+            {"spearman": {*every}, "pearson": {"all"}, "dot": {"all"}},
+        ),
+        ({"a": 1.0}, {"spearman": {"all"}, "pearson": {"all"}, "dot": {"all"}}),
+    ):
+        scores = {name: {**every, "groups": groups} for name in names}
+        results = results_of(made_record("minilm.mean", "sts12", scores))
+        protocol = Protocol.from_score(
+            "minilm.mean", REGISTRY.tasks["sts12"], "spearman", "all"
+        )
+        found = defaultdict(set)
+        for row in measured_scores(results, REGISTRY, protocol):
+            name = row.metric if row.scored_by == "cosine" else row.scored_by
+            found[name].add(row.aggregation)
+            assert (row.metric, row.scored_by) != ("pearson", "dot")
+        assert found == wanted
 
 
 @pytest.mark.parametrize("encoder", ["bert-base:64", "minilm"])

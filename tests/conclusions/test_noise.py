@@ -1,6 +1,7 @@
 """Widths of differences: against simulations, a bootstrap, and the data; leads."""
 
 import math
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -10,7 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import harness
-from harness.conclusions.noise import LeadKind, Spreads, between_of, lead, leads_of
+from harness.conclusions.noise import (
+    LeadKind,
+    Spread,
+    Spreads,
+    between_of,
+    lead,
+    leads_of,
+)
 from harness.conclusions.training_data import SeenPairs
 from harness.conclusions.widths import (
     LEVEL_95,
@@ -74,6 +82,22 @@ def test_pearsons_deviation_is_that_of_simulated_normal_pairs(first, second, bet
     assert expected == pytest.approx(simulated, rel=0.04)
 
 
+def test_the_deviation_is_the_formulas_worked_out_by_hand():
+    """v1 = .64^2, v2 = .84^2, c = .5 (.48) - .24 (.48 - .25) / 2."""
+    pearson = 0.4096 + 0.7056 - 2 * 0.2124
+    found = deviation_of_a_pair(0.6, 0.4, 0.5, "pearson")
+    assert found == pytest.approx(math.sqrt(pearson))
+    spearman = 1.18 * 0.4096 + 1.08 * 0.7056 - 2 * math.sqrt(1.18 * 1.08) * 0.2124
+    assert deviation_of_a_pair(0.6, 0.4, 0.5) == pytest.approx(math.sqrt(spearman))
+
+
+def test_a_correlation_that_three_cannot_have_counts_as_the_nearest_that_they_can():
+    most = math.sqrt((1 - 0.9**2) * (1 - 0.2**2))
+    for impossible, nearest in ((1.0, 0.18 + most), (-0.9, 0.18 - most)):
+        found = deviation_of_a_pair(0.9, 0.2, impossible)
+        assert found == pytest.approx(deviation_of_a_pair(0.9, 0.2, nearest))
+
+
 def test_an_average_of_tasks_without_common_pairs_has_independent_errors():
     a, b = (
         TaskPairs(name, (size,), {name: size})
@@ -81,6 +105,8 @@ def test_an_average_of_tasks_without_common_pairs_has_independent_errors():
     )
     scores = [TaskScores(a, 80, 79, 0.9), TaskScores(b, 60, 58, 0.9)]
     of_each = [standard_error([score]) for score in scores]
+    of_pair = deviation_of_a_pair(0.6, 0.58, 0.9)
+    assert of_each[1] == pytest.approx(100 * of_pair / math.sqrt(400))  # in points
     assert standard_error(scores) == pytest.approx(math.hypot(*of_each) / 2)
     twice = [TaskScores(a, 80, 79, 0.9)] * 2  # all of its pairs are common
     assert standard_error(twice) == pytest.approx(of_each[0])
@@ -99,6 +125,8 @@ def test_a_mean_over_subsets_gives_small_ones_the_weight_of_large_ones():
 def test_the_least_difference_is_found_every_second_time():
     assert chance_to_find(LEVEL_95 * 0.4, 0.4) == pytest.approx(0.5, abs=1e-3)
     assert chance_to_find(0.0, 0.4) == pytest.approx(0.05)
+    assert chance_to_find(-0.8, 0.4) == pytest.approx(chance_to_find(0.8, 0.4))
+    assert (chance_to_find(0.1, 0.0), chance_to_find(0.0, 0.0)) == (1.0, 0.0)
 
 
 def test_between_of_ranks_ties_as_scipy_does():
@@ -209,6 +237,28 @@ def test_the_kind_follows_from_the_three_widths():
     assert all(kinds.values())
 
 
+def test_a_difference_as_large_as_a_width_is_beyond_it():
+    found = next(each for each in FOLDER.leads.values() if each.points > 1)
+    here, above = found.points, found.points + 1e-6
+    seed = Spread(number=found.best, source=None, deviation=0.0)
+    for items, spreads, kind in (
+        ((here, here), (seed, seed), LeadKind.BEYOND_ITEMS),
+        ((here, here), (seed, None), LeadKind.BEYOND_ITEMS),
+        ((here, above), (seed, seed), LeadKind.UNKNOWN),
+        ((above, above), (seed, seed), LeadKind.WITHIN_ITEMS),
+    ):
+        assert replace(found, items=items, spreads=spreads).kind == kind
+    # Each system has a spread of its own.
+    row = replace(found.best.row, n=4)
+    of_mean = replace(seed, number=replace(found.best, row=row), deviation=3.0)
+    of_one = replace(
+        seed, number=replace(found.best, row=replace(row, n=None)), deviation=2.0
+    )
+    both = replace(found, spreads=(of_mean, of_one))
+    assert both.seeds == pytest.approx(LEVEL_95 * math.sqrt(9 / 4 + 4))
+    assert replace(found, spreads=(of_mean, None)).seeds is None
+
+
 def test_a_spread_is_the_own_one_or_that_of_the_nearest_relative():
     spreads = Spreads(FOLDER.published_numbers.values())
     own = spreads.of(number("promptbert.readme/promptbert-unsup-bert-base/avg"))
@@ -220,6 +270,27 @@ def test_a_spread_is_the_own_one_or_that_of_the_nearest_relative():
     not_trained = spreads.of(number("simcse.t5/bert-base-first-last-avg/avg"))
     assert (not_trained.deviation, not_trained.source) == (0.0, None)
     assert spreads.of(number("simcse.t5/simcse-bert-base-sup/avg")) is None
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_of_relatives_the_one_of_the_same_data_counts_then_the_one_over_most_seeds(
+    order,
+):
+    mine = number("simcse.t5/simcse-bert-base-unsup/avg")
+    like = number("simple-simcse.bert-base/mean/avg")
+
+    def relative(deviation, n, trained_on=mine.row.trained_on):
+        row = replace(like.row, n=n, trained_on=trained_on)
+        return replace(like, sd=deviation, row=row)
+
+    other_data = relative(0.9, 50, "other sentences")
+    few, many = relative(0.1, 5), relative(0.2, 10)
+    for relatives, deviation in (
+        ([other_data], 0.9),
+        ([few, other_data], 0.1),
+        ([few, many, other_data], 0.2),
+    ):
+        assert Spreads(relatives[::order]).of(mine).deviation == deviation
 
 
 def test_similarities_that_are_here_take_the_place_of_the_range():

@@ -101,6 +101,7 @@ def kinds(*rows):
     [
         ("39.70", "39.70", "confirmed"),
         ("39.7", "39.74", "confirmed"),  # the digits of the one that has fewer
+        ("39.7", "39.7412", "confirmed"),
         ("39.70", "39.71", "same to rounding"),
         ("39.70", "39.72", "contradicted"),
         ("72.369", "72.36937", "same run"),
@@ -128,6 +129,24 @@ def test_tables_of_one_work_confirm_nothing_and_contradict_each_other():
     )
     assert same == {}
     assert other["one.t1/a/sts12"] == ["contradicted one.t2/b"]
+
+
+def test_a_work_is_told_once_for_each_of_its_scores_and_the_surest_first():
+    mine = printed("one.t1", "a", sts12="39.70")
+    others = [
+        printed("two.t1", "b", sts12="41.70"),
+        printed("two.t2", "c", sts12="41.70"),
+        printed("two.t3", "d", sts12="42.70"),
+        printed("three.t1", "e", sts12="39.71"),
+        printed("four.t1", "f", sts12="39.70"),
+        printed("four.t2", "g", sts12="39.70"),
+    ]
+    assert kinds(mine, *others)["one.t1/a/sts12"] == [
+        "confirmed four.t1/f",
+        "same to rounding three.t1/e",
+        "contradicted two.t1/b",
+        "contradicted two.t3/d",
+    ]
 
 
 def test_trained_methods_may_differ():
@@ -169,6 +188,88 @@ def test_a_quotation_is_of_the_row_that_has_most_of_its_digits():
     for rows in ((four, five), (five, four)):
         found = kinds(quotation, *rows)
         assert found["one.t1/quoted/sts14"] == ["quoted two.t1/five"]
+        assert kinds(*rows, quotation) == found
+    # With the digits of the one that has fewer, on whichever side of whole points.
+    rounded = printed("one.t1", "quoted", sts12="1.5", sts13="2.5", sts14="3.5")
+    source = printed("two.t1", "b", sts12="1.46", sts13="2.53", sts14="3.50")
+    found = kinds(rounded, source)
+    assert len(found) == 3
+    assert all(said == ["quoted two.t1/b"] for said in found.values())
+
+
+def test_a_quotation_is_of_another_work_and_has_as_many_equal_columns_as_name_a_model():
+    quotation = printed(
+        "one.t1", "quoted", **six("1.11", "2.22", "3.33", "4.44", "5.55", "6.66")
+    )
+    digits = six("1.11", "2.22", "3.33", "4.44", "9.55", "9.66")
+    own = printed("one.t2", "own", **digits)
+    first, second = (printed("two.t1", name, **digits) for name in ("b", "c"))
+    assert kinds(quotation, own) == {}
+    found = kinds(quotation, own, first, second)  # two that are as near
+    assert found["one.t1/quoted/sts12"] == ["quoted two.t1/b"]
+    # All of two common columns are not enough of six, and are of two.
+    two = printed("two.t1", "two", sts12="1.11", sts13="2.22")
+    assert kinds(quotation, two) == {}
+    short = printed("one.t1", "short-quoted", sts12="1.11", sts13="2.22")
+    assert {*kinds(short, two)} == {
+        "one.t1/short-quoted/sts12",
+        "one.t1/short-quoted/sts13",
+    }
+    half = printed("one.t1", "half-quoted", sts12="1.11", sts13="7.77")
+    assert kinds(half, two) == {}
+
+
+@pytest.mark.parametrize(
+    ("digits", "equal"),
+    [
+        (("1.11", "2.22", "3.33", "9.99"), ("sts12", "sts13", "sts14")),
+        (("1.11", "2.22", "3.33", "4.44"), ("sts12", "sts13", "sts14", "sts15")),
+        (("1.11", "2.22", "3.34", "9.99"), ()),
+        (("1.1", "2.2", "3.3", "4.4"), ()),  # too few decimals to name a model
+    ],
+)
+def test_three_figures_of_another_model_are_the_same_figures(digits, equal):
+    mine = printed("one.t1", "a", **six("1.11", "2.22", "3.33", "4.44", "5.55", "6.66"))
+    names = ("sts12", "sts13", "sts14", "sts15")
+    theirs = [
+        replace(each, method="minilm.mean")
+        for each in printed("two.t1", "b", **dict(zip(names, digits, strict=True)))
+    ]
+    found = kinds(mine, theirs)
+    assert found == {
+        **{f"one.t1/a/{name}": ["same figures two.t1/b"] for name in equal},
+        **{f"two.t1/b/{name}": ["same figures one.t1/a"] for name in equal},
+    }
+    again = [replace(each, row=replace(each.row, quoted=True)) for each in theirs]
+    assert not any(
+        "figures" in each for said in kinds(mine, again).values() for each in said
+    )
+
+
+def test_an_average_names_no_model_and_one_decimal_neither():
+    def same_figures(mine, theirs):
+        theirs = [
+            replace(each, method="minilm.mean")
+            for each in printed("two.t1", "b", **theirs)
+        ]
+        return kinds(printed("one.t1", "a", **mine), theirs)
+
+    three = {"sts12": "1.10", "sts13": "2.20", "sts14": "3.30"}
+    assert len(same_figures(three, three)) == 6
+    two_and_average = {"sts12": "1.10", "sts13": "2.20", "avg": "3.30"}
+    assert same_figures(two_and_average, two_and_average) == {}
+    assert len(same_figures({**three, "avg": "3.30"}, {**three, "avg": "3.30"})) == 6
+    rounded = {"sts12": "1.1", "sts13": "2.2", "sts14": "3.3"}
+    assert same_figures(three, rounded) == {}
+
+
+def test_numbers_over_runs_and_of_no_model_have_no_standing():
+    theirs = printed("two.t1", "b", sts12="39.70")
+    [mine] = printed("one.t1", "a", sts12="39.70")
+    assert len(kinds([mine], theirs)) == 2
+    for change in ({"statistic": "mean", "n": 5}, {"model_free": True}):
+        other = replace(mine, row=replace(mine.row, **change))
+        assert kinds([other], theirs) == {}
 
 
 # Quotations without a method, and beside scores of another text form.

@@ -130,7 +130,42 @@ def test_a_resample_with_a_constant_column_is_left_out(path):
         interval_and_p(*scores[:, constant])
 
 
+@pytest.mark.parametrize("path", [("spearman", "all"), ("pearson", "all"), ("auc",)])
+def test_a_score_has_no_unit_and_a_constant_column_no_score(path):
+    columns, gold = made()
+    pairs = items((gold > 2).astype(float))
+    drawn_items = counts(pairs, 20)
+    scores = bootstrap_scores(columns, pairs, path, drawn_items)
+    for unit in (1e-15, 1e15):
+        of_unit = bootstrap_scores(columns * unit, pairs, path, drawn_items)
+        np.testing.assert_allclose(of_unit, scores, rtol=0, atol=1e-10)  # as above
+    same = bootstrap_scores(np.full((1, 60), 0.3), pairs, path, drawn_items)
+    assert (same == 50).all() if path == ("auc",) else np.isnan(same).all()
+
+
+def test_an_empty_resample_has_no_score(monkeypatch):
+    """One in e of a single item. Blocks are of one resample where the items fill a block."""
+    monkeypatch.setattr(bootstrap, "COUNTS_IN_BLOCK", 1)
+    one, two = items(np.array([1.0])), items(np.array([0.0, 1.0]))
+    is_empty = counts(one, 50).sum(axis=0) == 0
+    assert 0 < is_empty.sum() < 50
+    [right] = bootstrap_scores(np.array([[1.0]]), one, ("accuracy",), counts(one, 50))
+    np.testing.assert_array_equal(right, np.where(is_empty, np.nan, 100.0))
+    is_whole = (counts(two, 50) > 0).all(axis=0)
+    for path in (("spearman", "all"), ("pearson", "all"), ("auc",)):
+        [found] = bootstrap_scores(np.array([[0.2, 0.9]]), two, path, counts(two, 50))
+        wanted = np.where(is_whole, 100.0, np.nan)
+        np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-10)  # as above
+
+
 # What is drawn
+
+
+def test_draws_are_those_of_the_stored_intervals():
+    """Another seed or generator would move every interval that is in results."""
+    drawn_items = draw_counts(["a man is eating", "a dog runs"], 8)
+    assert drawn_items[0].tolist() == [0, 1, 2, 2, 1, 3, 0, 1]
+    assert drawn_items[1].tolist() == [0, 2, 1, 1, 3, 0, 1, 2]
 
 
 def test_counts_are_poissons_and_an_item_that_tasks_share_is_drawn_once():
@@ -172,10 +207,11 @@ def test_the_mean_over_seeds_varies_as_students_t(seeds):
 
 
 def test_interval_and_p_by_hand():
-    a = np.array([3.0] * 36 + [0.0] + [-1.0] * 2)
+    a = np.array([5.0, 4.0] + [3.0] * 34 + [0.0] + [-1.0, -2.0])
     low, high, p = interval_and_p(a, np.zeros(39))
     assert p == 2 * (1 + 3) / 40
-    assert (low, high) == (-1, 3)  # rank .95 of 38 lies between two -1
+    # Rank .95 of 38 lies between -2 and -1, and rank 37.05 between 4 and 5.
+    assert (low, high) == pytest.approx((-1.05, 4.05))
     assert interval_and_p(a, a + 1e-13) == (0.0, 0.0, 1.0)  # but for rounding
 
 

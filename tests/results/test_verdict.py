@@ -13,8 +13,10 @@ from harness.results.verdict import (
     Measured,
     Published,
     Verdict,
+    Welch,
     agreement,
     verdict,
+    welch_test,
 )
 
 
@@ -80,6 +82,8 @@ def test_four_seeds_are_too_few_and_five_are_not():
     of_mean = seeded(Published("50.00", 0.5, 10), *scores[:4])
     assert of_mean.state is CellState.TOO_FEW_SEEDS
     assert seeded(Published("50.00"), *scores).state is CellState.CONSISTENT
+    one = seeded(Published("50.00"), 49.5)
+    assert one == Verdict(CellState.TOO_FEW_SEEDS, difference=-0.5, k=1)
 
 
 def test_the_seeded_rule_at_its_boundaries():
@@ -102,6 +106,8 @@ def test_the_seeded_rule_at_its_boundaries():
     )
     assert state(0.05, spread=0.0) is state(-0.05, spread=0.0) is CellState.CONSISTENT
     assert state(0.0501, spread=0.0) is CellState.DIFFERS
+    # The ends of an interval are in it, and one of 2 points tells something.
+    assert state(1.5, spread=1.5) is state(2.0, spread=2.0) is CellState.CONSISTENT
 
 
 def test_the_rule_for_a_published_mean_at_its_boundaries():
@@ -135,6 +141,16 @@ def test_the_interval_against_a_published_mean_is_welchs(ours, theirs):
     # 1e-8: the half-width is rounded to 1e-9
     expected = (oracle.high - oracle.low) / 2
     assert seeded(published, *ours).half_width == pytest.approx(expected, abs=1e-8)
+    samples = [(float(np.std(x, ddof=1)), len(x)) for x in (ours, theirs)]
+    p = welch_test(float(np.mean(ours) - np.mean(theirs)), *samples).p
+    expected_p = scipy.stats.ttest_ind(ours, theirs, equal_var=False).pvalue
+    assert p == pytest.approx(expected_p, rel=1e-6, abs=1e-12)
+
+
+def test_a_difference_of_means_that_do_not_vary_is_certain():
+    never = ((0.0, 5), (0.0, 3))
+    assert welch_test(0.1, *never) == Welch(half=0.0, p=0.0)
+    assert welch_test(0.0, *never) == Welch(half=0.0, p=1.0)
 
 
 def test_two_means_differ_where_welchs_interval_is_without_zero():
@@ -169,6 +185,8 @@ def test_two_means_differ_where_welchs_interval_is_without_zero():
         ("72.3690", "72.3741", "same to rounding"),
         ("72.3690", "72.4190", "same to rounding"),
         ("72.3690", "72.4191", "different"),
+        ("72.369", "72.419", "same to rounding"),
+        ("72.369", "72.420", "different"),
         ("-4.93", "4.93", "different"),
     ],
 )
@@ -183,6 +201,29 @@ def test_two_numbers_have_the_same_digits_or_not(first, second, agreed):
 def test_what_is_not_a_printed_number_is_refused(value):
     with pytest.raises(ScoreError, match=r"like 58\.40"):
         Published(value)
+
+
+@pytest.mark.parametrize(
+    ("sd", "n", "told"),
+    [
+        (0.5, None, "sd and n come together"),
+        (None, 5, "sd and n come together"),
+        (-0.1, 5, "0 or more; found -0.1"),
+        (math.inf, 5, "a finite number"),
+        (0.5, 1, "needs n >= 2 runs, found n 1"),
+    ],
+)
+def test_a_spread_that_is_none_is_refused(sd, n, told):
+    with pytest.raises(ScoreError, match=told):
+        Published("50.00", sd, n)
+    assert Published("50.00", 0.0, 2).n == 2
+
+
+def test_a_cell_has_one_score_or_one_a_seed():
+    for scores, is_seeded in (((), False), ((), True), ((1.0, 2.0), False)):
+        with pytest.raises(ScoreError, match="one score, or one a seed"):
+            Measured(scores, is_seeded)
+    assert Measured((1.0,), seeded=True).scores == (1.0,)
 
 
 def test_plain_numbers_are_told_what_is_wanted():

@@ -99,6 +99,21 @@ def test_rank_counts_what_is_above_the_floor_at_any_scale(scale):
         assert principal_directions(scale * matrix).rank == 2
 
 
+def test_directions_are_sorted_and_their_largest_coordinates_are_positive():
+    """So that equal moments give equal maps, whatever sign an eigenvector comes with."""
+    for sign in (1, -1):
+        moments = Moments.of(rows(30, 6).astype(np.float64) * sign)
+        found = moments.principal
+        assert found.rank == 6
+        assert (np.diff(found.values) < 0).all()
+        largest = np.abs(found.vectors).argmax(axis=0)
+        assert (found.vectors[largest, np.arange(6)] > 0).all()
+        again = (found.vectors * found.values) @ found.vectors.T
+        np.testing.assert_allclose(again, moments.covariance, atol=1e-12)
+    with refused(ScoreError, "^all vectors to fit on are equal"):
+        principal_directions(np.zeros((3, 3)))
+
+
 SEEDS = st.integers(0, 10_000)
 # float64 rounding, amplified by the specimens' spread of variances, about 400 to 1.
 CLOSE = 1e-9
