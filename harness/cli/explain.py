@@ -110,10 +110,10 @@ def explain_command(
         return
     if model is not None:
         # Only a search opens models, with the modules that take.
-        from harness.cli.verify import search_choices, search_protocols
+        from harness.cli.search import search_number, search_published
 
         if "/" in cell:
-            status = search_protocols(
+            status = search_published(
                 cell, mine, model, sources, most_encodings=encodings, as_json=as_json
             )
             raise typer.Exit(status)
@@ -122,7 +122,7 @@ def explain_command(
                 "--model needs --mine NUMBER, the number to look for, or a published row: "
                 "explain TABLE/ROW --model MODEL"
             )
-        status = search_choices(
+        status = search_number(
             cell,
             mine,
             model,
@@ -140,7 +140,7 @@ def explain_command(
             opt.say(json.dumps(facts))
             return
         places = resolve(Places.from_environment(os.environ), sources.encoder).places
-        command = command_to_search(diagnosis.numbers[0], folder.registry, places)
+        command = command_to_search(diagnosis.numbers, folder.registry, places)
         for line in answer_lines(
             diagnosis, folder.causes, folder.registry, search=command, verbose=verbose
         ):

@@ -1,4 +1,4 @@
-"""What a search for the protocol of a row has found (`harness.evaluation.row_search`)."""
+"""What a search for the protocol of a row has found (`harness.evaluation.search`)."""
 
 from __future__ import annotations
 
@@ -50,12 +50,14 @@ class RowSearch:
 
     Attributes:
         columns: How many numbers were looked for.
-        tried: How many protocols were compared with the first of them.
+        tried: How many protocols were compared with the first of them; where one with a
+            single choice gives them, those with two are left out.
         by_chance: How many of these are expected to give all numbers by chance.
         given: The protocols that give all of them, of the first group that has any.
         state: How well they are given: `exact` or `match`; None without any.
         nearly: Protocols that give all but one of four numbers or more.
         left_out: How many protocols were not measured, since they need encodings.
+        encodings: How many encodings were made.
     """
 
     columns: int
@@ -65,6 +67,7 @@ class RowSearch:
     state: CellState | None = None
     nearly: tuple[Finding, ...] = ()
     left_out: int = 0
+    encodings: int = 0
 
     @property
     def is_found(self) -> bool:

@@ -39,9 +39,13 @@ NOT_COMPUTING = (
     "evaluation/bootstrap.py",
     "evaluation/compare.py",
     "evaluation/costs.py",
+    "evaluation/neighbours.py",
     "evaluation/plan.py",
     "evaluation/promote.py",
+    "evaluation/protocol.py",
+    "evaluation/search.py",
     "evaluation/select.py",
+    "evaluation/verification.py",
 )
 
 

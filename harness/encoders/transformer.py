@@ -366,3 +366,42 @@ class TransformerEncoder:
             ):
                 batch_rows = [rows[member] for member in members]
                 yield batch_rows, [token_ids[member] for member in members]
+
+
+# As scripts run it
+
+
+@dataclass(frozen=True)
+class ScriptConfig(TransformerConfig):
+    """A transformer as scripts run it: after a prompt, or with means over the padding.
+
+    Args:
+        prompt: The text that is put before each sentence, whose tokens are pooled, too.
+        padded_to: The length in tokens to which texts are padded, where the mean is taken
+            over the padding; 0 for means over the tokens of the text.
+
+    Examples:
+        >>> from harness.encoders.transformer import ScriptConfig
+        >>> ScriptConfig("bert-after-query", "bert-base-uncased", prompt="query: ").prompt
+        'query: '
+    """
+
+    prompt: str = ""
+    padded_to: int = 0
+
+    def identify(self, path: Path) -> Identity:
+        """The key and digests of a checkpoint folder, with the prompt and the padding."""
+        identity = super().identify(path)
+        facts: dict[str, Any] = {"encoder": identity.key}
+        if self.prompt:
+            facts["prompt"] = self.prompt
+        if self.padded_to:
+            facts["padded_to"] = self.padded_to
+        return replace(identity, key=digest_of(facts)) if len(facts) > 1 else identity
+
+    def load(self, path: Path, cache: Path) -> TransformerEncoder:
+        """The encoder, ready."""
+        encoder = replace(super().load(path, cache), prompt=self.prompt)
+        if self.padded_to:
+            return encoder.with_padding_in_mean(self.padded_to)
+        return encoder

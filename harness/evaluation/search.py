@@ -1,486 +1,588 @@
-"""The check of a model's numbers, and the search for what a differing one may have meant.
+"""The search for the protocol of a row: which choices give all its numbers at once.
 
-`check_numbers` measures each number under the model's own modules and prompts. The numbers
-of one source for one task are a run: one setting has to give the digits of all of them,
-for which `explained` searches.
+A row is numbers of one source: the columns of a published row, a reader's, or those of a
+model's card. A search is a run of neighbouring cells (`harness.evaluation.neighbours`):
+they have the ids, the cache, the records and the failures of `harness run`. Its records
+are in a results folder of the cache, so that a search that was killed goes on.
 
-`Explainer.search` looks among other scores of the same vectors, other pairs of the data
-set, and variants of the encoding, the cheapest and likeliest first. A number with few
-digits is hit by chance where many scores are tried, and its explanation says so. No
-explanation changes more than two settings.
+One choice is changed before two are. A protocol is found only if its scores have the
+digits of every number, and if chance does not explain that: where many protocols are
+tried, some give a single number.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from itertools import groupby, product
+from itertools import groupby
+from math import prod
 from typing import Any
 
-from harness.conclusions.cards import CardNumber, FoundChoices
-from harness.core.errors import AssetMissing, HarnessError
-from harness.core.hardware import FLOAT32, HALVES
-from harness.core.metrics.correlation import CORRELATIONS, COSINE, SIMILARITIES
-from harness.core.terminal import duration
-from harness.core.types import AGGREGATIONS, Task
-from harness.evaluation.variants import AS_IT_IS, Reading, Variant, VariantScores
+from harness.conclusions.found_protocols import Choice, Finding, RowSearch
+from harness.core.errors import AssetMissing, HarnessError, UsageError
+from harness.core.hardware import base_name
+from harness.core.interfaces import EncoderConfig
+from harness.core.terminal import counted, duration
+from harness.core.types import Method, Task
+from harness.data.places import Places
+from harness.data.tasks.loader import TaskLoader
+from harness.evaluation.embeddings import CachedEncoder
+from harness.evaluation.fits import FitCorpusSample, needs_pass
+from harness.evaluation.neighbours import (
+    Choices,
+    choices_of,
+    encoded_pairs,
+    pairs_of_choices,
+    prompts_of_mteb,
+)
+from harness.evaluation.protocol import Model, Protocol, Target
+from harness.evaluation.run import RunContext, execute
+from harness.evaluation.select import PlannedCell, planned_cells, run_order
 from harness.registry import Registry
-from harness.results.verdict import TOLERANCES
-from harness.transforms.pooling import MEAN, POOLINGS
+from harness.results.store import Store
+from harness.results.verdict import TOLERANCES, CellState
+from harness.transforms.pooling import statistics_of
 
-# Points by which a score under other choices may miss the digits of a number. Runs of one
-# model years apart differ by 4e-5; a number with two decimals is known to 0.005 alone.
-DIGITS_OF_EXPLANATIONS = 5e-4
-# That an explanation changes: among combinations of more, some give any number.
-MOST_CHOICES = 2
+SEARCHES = "searches"  # the results folder of searches, in the cache
+
+# Points by which a score may miss the digits of a number. Runs of one model years apart
+# differ by 4e-5; a number with two decimals is known to 0.005 alone.
+DIGITS = 5e-4
+# With so many tasks, a protocol that misses one of their numbers is remembered: that one
+# may be a misprint.
+TASKS_OF_MISPRINTS = 4
 NEIGHBOURHOOD = 1.0  # points on each side of a number in which tried scores are counted
-# If more tried scores than this are expected to have the digits by chance, the explanation
-# says so.
-LIKELY_CHANCE = 0.1
 
-# Prompts of public models: E5's, which most models with prompts have, BGE's, and those of
-# models that have one for each task.
-KNOWN_PROMPTS = (
-    "query: ",
-    "passage: ",
-    "Represent this sentence for searching relevant passages: ",
-    "search_query: ",
-    "search_document: ",
-    "classification: ",
-    "clustering: ",
-    "Instruct: Retrieve semantically similar text.\nQuery: ",
-)
-# In tokens: defaults of libraries and papers, the most frequent ones first.
-LENGTHS = (512, 256, 128, 64, 384, 32, 50, 100, 16, 8)
-# Dimensions that Matryoshka models are trained for, and halves of usual ones.
-DIMENSIONS = (1024, 768, 512, 384, 256, 128, 64, 32, 16)
-FIRST_PAIRS = (1000, 500, 100)  # of a script that was tried on a part of the data
-PADDED_LENGTHS = (64, 128, 256, 512)  # in tokens, of programs that pad every text
+# What is encoded for a cell: encoder, statistics, task and fit corpus.
+Reading = tuple[Any, ...]
 
 
-# Scores of given vectors
+@dataclass(frozen=True)
+class Missing:
+    """The texts that have to be encoded for a cell."""
 
-# Another score of the same vectors: settings of a number that are exchanged. First the
-# score as it is stated, then those with one change, then all others.
-OtherScore = Mapping[str, Any]
-AS_STATED: OtherScore = {}
+    texts: int = 0
+    characters: int = 0
+    has_pass: bool = False  # over a fit corpus
 
-
-def _other_scores() -> list[OtherScore]:
-    """Every combination of these settings, those with the fewest changes first."""
-    scores = []
-    for aggregation, correlation, similarity in product(
-        ("", *AGGREGATIONS[1:]), ("", *CORRELATIONS), ("", COSINE, *SIMILARITIES)
-    ):
-        settings = {
-            "aggregation": aggregation,
-            "correlation": correlation,
-            "similarity": similarity,
-        }
-        scores.append({name: value for name, value in settings.items() if value})
-    return sorted(scores, key=len)
-
-
-SCORES = _other_scores()
-
-
-def other_score_in_words(number: CardNumber, other: CardNumber) -> tuple[str, ...]:
-    """How another score differs from a number, a phrase for each setting."""
-    phrases = []
-    if other.correlation != number.correlation:
-        phrases.append(
-            f"{other.correlation.capitalize()} for {number.correlation.capitalize()}"
-        )
-    if other.similarity != number.similarity:
-        phrases.append(f"{other.similarity} for {number.similarity}")
-    if other.aggregation != number.aggregation:
-        phrases.append(f"aggregation {other.aggregation}")
-    return tuple(phrases)
-
-
-def is_chance(number: CardNumber, tried: Iterable[float], tolerance: float) -> bool:
-    """Whether one of the tried scores is likely to have the digits by chance.
-
-    The expected number of such scores is the number of tried scores within a point of
-    the number that lack its digits, times the share of these two points in which a score
-    has the digits.
-    """
-    near_misses = [
-        score
-        for score in tried
-        if number.is_given_by(score, NEIGHBOURHOOD)
-        and not number.is_given_by(score, tolerance)
-    ]
-    half_unit = min(reading.half_unit for reading in number.readings)
-    share = min(max(tolerance, half_unit) / NEIGHBOURHOOD, 1.0)
-    return len(near_misses) * share > LIKELY_CHANCE
-
-
-# Variants
-
-# The settings that are tried two at a time.
-PAIRS_OF_SETTINGS = (
-    ("prompt", "pooling"),
-    ("max_length", "pooling"),
-    ("prompt", "max_length"),
-)
-
-
-def values_of_settings(
-    model: VariantScores, task: Task, prompts: Sequence[str] = KNOWN_PROMPTS
-) -> dict[str, Iterable[Any]]:
-    """The values of each setting of a variant that are tried, the cheapest settings first.
-
-    Args:
-        model: The model, whose own settings are left out.
-        task: The task, which tells the lengths that cut something.
-        prompts: Prompts that are tried besides none and the model's own.
-    """
-    own_modules, texts = model.modules, model.loader.texts(task)
-    unit_lengths = [True]
-    if own_modules and own_modules.is_normalised and own_modules.equal_pooling:
-        unit_lengths.append(False)
-    tried_prompts = dict.fromkeys(("", *model.prompts.values(), *prompts))
-    tried_prompts.pop(model.prompt(task), None)
-    # A token has a character at least, so that a length above the characters of the
-    # longest text cuts nothing.
-    longest = max(len(sentence) for sentence in texts.sentences)
-    own_length = model.open(model.method.encoder).identity.max_length
-    lengths = [
-        length
-        for length in LENGTHS
-        if own_length and min(length, longest) != min(own_length, longest)
-    ]
-    return {
-        "unit_length": unit_lengths,
-        "dimensions": DIMENSIONS,
-        "first_pairs": [n for n in FIRST_PAIRS if n < len(texts.pairs)],
-        # All poolings after the first are read from the encoding that it made.
-        "pooling": [pooling.name for pooling in POOLINGS],
-        "prompt": list(tried_prompts),
-        "max_length": lengths,
-        "dtype": HALVES,
-        "lower_case": [True],
-        "rebuilds_tokenizer": [True],
-    }
-
-
-def variants(model: VariantScores, task: Task) -> Iterator[Variant]:
-    """Variants of one setting, the cheapest and likeliest first."""
-    for setting, values in values_of_settings(model, task).items():
-        for value in values:
-            yield Variant(**{setting: value})
-
-
-def pairs_of_variants(model: VariantScores, task: Task) -> Iterator[Variant]:
-    """Variants of two settings: a prompt with a pooling or length, a length with a pooling."""
-    values = values_of_settings(model, task, KNOWN_PROMPTS[:2])
-    for first, second in PAIRS_OF_SETTINGS:
-        for one, other in product(values[first], values[second]):
-            yield Variant(**{first: one, second: other})
-    for length in PADDED_LENGTHS:
-        yield Variant(pooling=MEAN.name, padded_to=length)
-
-
-def variants_of_mteb(model: VariantScores) -> Iterator[Variant]:
-    """A variant for each prompt of mteb's implementation of the model; none without mteb.
-
-    Importing mteb takes seconds.
-    """
-    config = model.method.encoder
-    folder = model.loader.places.encoder(config)
-    repository = getattr(config.source, "repo", "") or folder.name
-    try:
-        from mteb.models.model_implementations import MODEL_REGISTRY
-    except ImportError:
-        return
-    for name, implementation in MODEL_REGISTRY.items():
-        if repository in (name, name.rpartition("/")[2]):
-            prompts = implementation.loader_kwargs.get("model_prompts") or {}
-            for prompt_name, prompt in prompts.items():
-                yield Variant(prompt=prompt, prompt_of_mteb=prompt_name)
-
-
-# The search
-
-# A variant, and the task whose sentences are encoded under it.
-Candidate = tuple[Variant, Task]
+    def __bool__(self) -> bool:
+        return self.texts > 0 or self.has_pass
 
 
 @dataclass
-class Explainer:
-    """Looks for what numbers may have meant.
+class Search:
+    """Measures neighbouring cells of a model, and searches among them.
 
     Attributes:
-        model: The model, which keeps what was measured of it.
-        registry: The tasks.
-        most_encodings: How many encodings are made for a run of numbers at most; what the
-            cache has does not count. None for no limit.
-        note: Is called with a sentence on how long each search takes at most.
-        likely: The variants that explained earlier runs, which are tried first.
+        model: The model as it is stated.
+        context: What the cells of a run share.
+        registry: The tasks and post-processors.
+        most_encodings: How many encodings are made for a row at most; what the cache has
+            does not count. None for no limit.
+        note: Is called with a sentence on what is going to be measured.
+        records: The scores as a record has them, by method and task; an error where they
+            cannot be measured.
+        opened: The encoders that were opened, by name.
+        missing: What has to be encoded, by what is read.
+        shards: How many shards an opened cache had when it was looked at last, by name.
+        likely: The choices that explained earlier rows, which are encoded for first.
     """
 
-    model: VariantScores
+    model: Model
+    context: RunContext
     registry: Registry
     most_encodings: int | None = None
     note: Callable[[str], None] = field(default=lambda _: None)
-    likely: list[Variant] = field(default_factory=list)
+    records: dict[tuple[str, str], Mapping[str, Any] | HarnessError] = field(
+        default_factory=dict
+    )
+    opened: dict[str, CachedEncoder] = field(default_factory=dict)
+    missing: dict[Reading, Missing] = field(default_factory=dict)
+    shards: dict[str, int] = field(default_factory=dict)
+    likely: list[Choices] = field(default_factory=list)
 
-    def search(
-        self,
-        task: Task,
-        numbers: Sequence[CardNumber],
-        holding: Sequence[CardNumber] = (),
-    ) -> dict[CardNumber, FoundChoices]:
-        """The explanation of each number on a task: what gives its digits, or why nothing does.
+    @classmethod
+    def of(
+        cls, method: Method, places: Places, registry: Registry, **options: Any
+    ) -> Search:
+        """The search of a method, whose records are in the cache. Raises AssetMissing."""
+        loader = TaskLoader(places, registry.corpora)
+        store = Store(places.cache / SEARCHES)
+        context = RunContext(loader, store, min_coverage=0.0)
+        return cls(Model.of(method, places), context, registry, **options)
+
+    @property
+    def loader(self) -> TaskLoader:
+        """Reads the texts."""
+        return self.context.loader
+
+    def choices(self, targets: Sequence[Target], depth: int) -> list[Choice]:
+        """What else may have been chosen, of poolings up to a layer."""
+        return [*choices_of(self.model, targets, self.loader, self.registry, depth)]
+
+    # Measurement
+
+    def encoder(self, config: EncoderConfig) -> CachedEncoder:
+        """An encoder with its cache, opened once, and without its weights.
+
+        Raises AssetMissing if its files are not here.
+        """
+        if config.name not in self.opened:
+            places, name = self.loader.places, base_name(config.name)
+            stated = self.model.method.encoder.member(0)
+            if name != base_name(stated.name):
+                # Another setting of the model's own files has a name of its own.
+                files = {name: places.encoder(stated)}
+                encoders = {**places.encoders, **files}
+                self.loader.places = replace(places, encoders=encoders)
+            encoder = CachedEncoder.open(config, self.loader.places)
+            self.opened[config.name] = encoder
+            self.shards[config.name] = len(encoder.cache.shards)
+        return self.opened[config.name]
+
+    def depth(self) -> int:
+        """The last layer of the model's transformer; 0 for an encoder without layers.
+
+        An encoder is loaded only if nothing of it is cached.
+        """
+        encoder = self.encoder(self.model.transformer or self.model.method.encoder)
+        return encoder.cache.depth if encoder.cache.shards else encoder.probe.depth
+
+    def measure(self, cells: Iterable[tuple[Method, Task]]) -> None:
+        """Measure the cells that were not, one encoder after the other, as a run does."""
+        planned: dict[tuple[str, str], PlannedCell] = {}
+        for method, task in cells:
+            key = (method.id, task.name)
+            if key not in self.records:
+                try:
+                    [planned[key]] = planned_cells([method], [task], seeds=1)
+                except UsageError as error:
+                    self.records[key] = error
+        in_order = sorted(planned.values(), key=run_order)
+        for name, group in groupby(in_order, lambda cell: cell.encoder.name):
+            of_encoder = [*group]
+            with suppress(HarnessError):  # which is the outcome of its cells
+                self._use(self.encoder(of_encoder[0].encoder))
+            for outcome in execute(of_encoder, self.context):
+                result: Mapping[str, Any] | HarnessError = HarnessError(outcome.message)
+                if outcome.record is not None:
+                    result = outcome.record.scores
+                elif outcome.status == "asset missing":
+                    result = AssetMissing(outcome.message, outcome.remedy)
+                self.records[outcome.cell.method, outcome.cell.task] = result
+            self._forget_what_was_missing(name)
+
+    def _use(self, encoder: CachedEncoder) -> None:
+        """Make an encoder the one of the run, which alone has its weights in memory."""
+        last = self.context.last_encoder
+        if last is None or last.config != encoder.config:
+            self.context.last_encoder = replace(encoder)
+
+    def _forget_what_was_missing(self, name: str) -> None:
+        """After an encoder has encoded, other maximum lengths of it may lack less."""
+        encoder = self.opened.get(name)
+        if encoder is None or len(encoder.cache.shards) == self.shards.get(name):
+            return
+        self.shards[name] = len(encoder.cache.shards)
+        self.missing.clear()
+        shared_key = encoder.identity.shared_key
+        for other in [*self.opened.values()]:
+            is_other_length = shared_key and other.identity.shared_key == shared_key
+            if is_other_length and other is not encoder:
+                del self.opened[other.config.name]
+
+    def scores(self, protocol: Protocol, stated: Task) -> Mapping[str, Any]:
+        """The scores of a protocol on a task as a record has them.
 
         Args:
-            task: The pairs that the numbers are of.
-            numbers: Numbers of one run whose digits were not measured.
-            holding: Numbers of the same run that hold; a setting has to give them, too.
-                Then, or if all of `numbers` hold, most settings are right, and only
-                variants are tried that move few sentences or last digits.
+            protocol: The protocol.
+            stated: The task as it is stated, which the protocol may have another form of.
+
+        Raises:
+            AssetMissing: The model or the data set is not on this machine.
+            UsageError: The model does not have a setting of the protocol.
+            HarnessError: It cannot be measured.
         """
-        tried: set[float] = set()
-        stated = self.model.stated_variant(numbers[0].statement.settings)
-        own_scores = self.model.scores(stated, task)
-        explained: dict[CardNumber, FoundChoices] = {}
-        for number in numbers:
-            explained |= _given([number], holding, own_scores, SCORES, (), tried)
-        if len(explained) == len(numbers):
-            return explained
-        only_small = bool(holding) or all(number.holds for number in numbers)
-        encodings = 0
-        for variant, pairs in self._announced_candidates(task, only_small):
-            try:
-                reading = self.model.reading(stated | variant, pairs)
-                if self.model.needs_encoding(reading):
-                    if encodings == self.most_encodings:
-                        continue
-                    encodings += 1
-                scores = self.model.scores(stated | variant, pairs)
-            except HarnessError:  # the model has no such variant, or data are elsewhere
-                continue
-            words = variant.words
-            if pairs is not task:
-                splits = "+".join(pairs.scored)
-                words += (f"{pairs.text} text, split {splits} ({pairs.name})",)
-            # Half precision gives no digits for sure, so that other scores of it prove nothing.
-            is_half = variant.dtype != FLOAT32
-            others = [AS_STATED] if holding or is_half else SCORES
-            given = _given(numbers, holding, scores, others, words, tried)
-            if given:
-                self.likely.insert(0, variant)
-                return given
-        reason = "nothing that was tried gives it"
-        if encodings == self.most_encodings:
-            reason = f"no choice among the first {encodings} encodings gives it"
-        if holding:
-            reason = f"{len(holding)} other numbers of this run are reproduced, this one is not"
-        nothing = FoundChoices(tried=len(tried), reason=reason)
-        return {number: explained.get(number, nothing) for number in numbers}
+        task = protocol.task(stated, self.registry)
+        method = protocol.method(task)
+        self.measure([(method, task)])
+        scores = self.records[method.id, task.name]
+        if isinstance(scores, HarnessError):
+            raise scores
+        return scores
 
-    def _announced_candidates(
-        self, task: Task, only_small: bool
-    ) -> Iterator[Candidate]:
-        """The candidates in their order, after a note on their number and time.
+    # What has to be encoded
 
-        The prompts of mteb's implementation of the model come when everything else was
-        tried.
+    def reading(self, protocol: Protocol, stated: Task) -> Reading:
+        """What is encoded for a protocol; equal readings are encoded together.
+
+        Raises UsageError for what the model does not have.
         """
-        candidates = self._candidates(task)
-        if only_small:
-            candidates = [
-                (variant, pairs)
-                for variant, pairs in candidates
-                if variant.moves_little and pairs is task
-            ]
-        self._announce(task, candidates)
-        yield from candidates
-        if only_small:
-            return
-        candidates = [(variant, task) for variant in variants_of_mteb(self.model)]
-        if candidates:
-            self._announce(task, candidates)
-        yield from candidates
+        task = protocol.task(stated, self.registry)
+        method = protocol.method(task)
+        statistics = statistics_of(method.pooling)
+        return method.encoder.name, statistics, task.name, method.fit_on
 
-    def _candidates(self, task: Task) -> list[Candidate]:
-        """Other pairs of the data set, one variant, then two of them; each once."""
-        data_set = task.name.partition(".")[0]
-        others = [
-            other
-            for other in self.registry.tasks.values()
-            if other.name.partition(".")[0] == data_set
-            and other.name != task.name
-            and other.metric == task.metric
-            and self.model.loader.places.has_data(other.asset)
-        ]
-        scored = [other for other in others if "train" not in other.scored]
-        candidates = [
-            *product(self.likely, [task]),
-            *product([AS_IT_IS], scored),
-            *product(variants(self.model, task), [task]),
-            *product([AS_IT_IS], others),
-            *product(pairs_of_variants(self.model, task), [task]),
-        ]
-        for other in scored:
-            candidates += product(variants(self.model, other), [other])
-        return list(dict.fromkeys(candidates))
+    def lacks(self, protocol: Protocol, stated: Task) -> Missing:
+        """What has to be encoded for a protocol on a task.
 
-    def _announce(self, task: Task, candidates: Sequence[Candidate]) -> None:
-        """Say how many encodings there are at most, and how long they take."""
-        characters: dict[Reading, int] = {}
-        for candidate in candidates:
-            with suppress(HarnessError):
-                reading = self.model.reading(*candidate)
-                characters[reading] = reading.characters
-        characters.pop(self.model.reading(AS_IT_IS, task), None)
-        allowed = list(characters.values())[: self.most_encodings]
-        note = f"{task.name}: a search of at most {len(allowed)} encodings"
-        rate = self.model.open(self.model.method.encoder).cache.rate
-        if rate is not None:
-            note += f", about {duration(sum(allowed) / rate)} if none gives it"
-        self.note(note)
+        Raises:
+            AssetMissing: The model or the data set is not on this machine.
+            UsageError: The model does not have a setting of the protocol.
+        """
+        task = protocol.task(stated, self.registry)
+        method = protocol.method(task)
+        encoder = self.encoder(method.encoder)
+        texts = self.loader.texts(task, method.fit_on)
+        reading = self.reading(protocol, stated)
+        if reading not in self.missing:
+            statistics = statistics_of(method.pooling)
+            missing = encoder.cache.missing(texts.sentences, statistics)
+            self.missing[reading] = Missing(len(missing), sum(map(len, missing)))
+        if texts.fit_corpus is None or not needs_pass(method, texts.fit_corpus):
+            return self.missing[reading]
+        sample = FitCorpusSample.of(method, 0, texts.fit_corpus)
+        file = sample.file(encoder.folder, encoder.identity.key, method)
+        return replace(self.missing[reading], has_pass=not file.exists())
 
 
-def _given(
-    numbers: Sequence[CardNumber],
-    holding: Sequence[CardNumber],
-    scores: Mapping[str, Any],
-    others: Iterable[OtherScore],
-    words: tuple[str, ...],
-    tried: set[float],
-    tolerance: float = DIGITS_OF_EXPLANATIONS,
-) -> dict[CardNumber, FoundChoices]:
-    """An explanation of each number by the first score under which all have their digits.
+# A row
+
+
+def search_row(
+    search: Search,
+    targets: Sequence[Target],
+    *,
+    stated: Protocol | None = None,
+    choices: Sequence[Choice] | None = None,
+) -> RowSearch:
+    """Look for the protocols that give all numbers of a row.
+
+    What is cached is measured first: the stated protocol, then those with one other choice,
+    then those with two. If none of them gives the numbers, texts are encoded for single
+    choices that read something else, and then for some pairs of choices.
 
     Args:
-        numbers: The numbers of a run that differ.
-        holding: Its numbers that hold, which have to have their digits, too.
-        scores: What was measured under some choices.
-        others: The scores that the numbers are compared with.
-        words: The choices, a phrase each.
-        tried: The scores that the first number was compared with; further ones are added.
-        tolerance: The points by which the scores may miss a number's digits.
+        search: The model, and what was measured of it.
+        targets: The numbers, each with a column of its own.
+        stated: The protocol as it is stated; None for the model as it is.
+        choices: What else may have been chosen; None for every other value of every
+            setting.
 
-    Returns:
-        No explanation if there is no such score.
+    Raises:
+        UsageError: There is no number, or the method is fitted with random numbers, so that
+            another seed gives other digits.
+        AssetMissing: The encoder is not on this machine.
     """
-    # A number that holds was compared with the tolerance of a verdict.
-    lenient = max(tolerance, TOLERANCES.exact)
-    if not all(each.is_given_by(each.score_in(scores), lenient) for each in holding):
-        return {}
-    is_alone = len(numbers) + len(holding) == 1
-    for settings in others:
-        if len(settings) + len(words) > MOST_CHOICES:
-            continue
-        explanations = {}
-        for number in numbers:
-            other = replace(number, **settings)
-            measured = other.score_in(scores)
-            if number is numbers[0] and measured is not None:
-                tried.add(measured)
-            if not number.is_given_by(measured, tolerance):
-                break
-            explanations[number] = FoundChoices(
-                words=(*other_score_in_words(number, other), *words),
-                measured=measured,
-                tried=len(tried),
-                is_chance=is_alone and is_chance(number, tried, tolerance),
-            )
-        if len(explanations) == len(numbers):
-            return explanations
-    return {}
+    method = search.model.method
+    if not targets:
+        raise UsageError(
+            "wanted numbers that a task here measures by a correlation, found none; name "
+            "other columns"
+        )
+    if method.seeded:
+        raise UsageError(
+            f"{method.id}: wanted a method without random numbers, whose digits a search can "
+            "find; leave its post-processors out"
+        )
+    are_all = choices is None
+    row = _Row(search, targets, stated or Protocol(search.model), is_told=are_all)
+    if choices is None:
+        choices = search.choices(targets, search.depth())
+    # To open the cache of another maximum length takes seconds.
+    lengths = [(each,) for each in choices if each.setting == "max_length"]
+    singles = [(each,) for each in choices if each.setting != "max_length"]
+    found = row.from_cache([(), *singles], "one other choice")
+    if found is None and lengths:
+        found = row.from_cache(lengths, "another maximum length")
+    if found is not None:
+        return found
+    encoded = [(each,) for each in choices if (each,) in row.uncached]
+    cached = [each for each in choices if (each,) not in row.uncached]
+    by_chance = row.from_cache([*pairs_of_choices(cached)], "two other choices")
+    if by_chance is not None and by_chance.is_found:
+        return by_chance
+    likely = [each for each in search.likely if each in encoded]
+    stages: list[Iterable[Choices]] = [[*likely, *encoded]]
+    if search.model.modules is not None and are_all:
+        stages.append(encoded_pairs(search.model, choices))
+        prompts = prompts_of_mteb(search.model, search.loader.places)
+        stages.append((each,) for each in prompts)
+    for stage in stages:
+        found = row.encoding([*stage])
+        if found is not None and found.is_found:
+            search.likely.insert(0, found.given[0].choices)
+            return found
+        by_chance = by_chance or found
+    return by_chance or row.result()
 
 
-# All numbers of a model
+@dataclass
+class _Candidate:
+    """A protocol that is compared with a row, and what was measured of it so far."""
+
+    choices: Choices
+    protocol: Protocol
+    scores: dict[str, float] = field(default_factory=dict)
+    missed: list[str] = field(default_factory=list)
 
 
-def check_numbers(
-    model: VariantScores, numbers: Iterable[CardNumber], registry: Registry
-) -> Iterator[CardNumber]:
-    """Measure and judge each number, under the model's own modules and prompts.
+class _Row:
+    """The numbers of a row, and what was compared with them so far.
 
-    It is measured under the settings of its run, where these are stated. One that may be
-    of either of two tasks and holds on the second alone is a number of that task.
+    Attributes:
+        search: The model, and what was measured of it.
+        stated: The protocol as it is stated.
+        is_told: Whether it is said how many protocols the cache answers.
+        targets: The numbers, those of the smallest task first.
+        by_task: The numbers of each task.
+        states: The states in which a score gives a number.
+        nearly: Protocols that give all but one of the numbers.
+        first_scores: The scores that the first number was compared with, by the number
+            of choices.
+        uncached: The choices that were not compared, since texts have to be encoded.
+        encodings: How many encodings were made.
     """
-    for number in numbers:
-        if number.why_not:
-            yield number
-            continue
-        judged: list[CardNumber] = []
+
+    def __init__(
+        self,
+        search: Search,
+        targets: Sequence[Target],
+        stated: Protocol,
+        *,
+        is_told: bool,
+    ) -> None:
+        self.search, self.stated, self.is_told = search, stated, is_told
+        texts = search.loader.texts
+        # The smallest task first, which most protocols miss already.
+        in_order = sorted(
+            targets, key=lambda each: (len(texts(each.task).pairs), each.is_fixed)
+        )
+        self.by_task: dict[Task, list[Target]] = {}
+        for target in in_order:
+            self.by_task.setdefault(target.task, []).append(target)
+        self.targets = in_order
+        self.states = [CellState.EXACT]
+        # A single task is matched by chance.
+        if len(self.by_task) > 1:
+            self.states.append(CellState.MATCH)
+        self.uncached: list[Choices] = []
+        self.encodings = 0
+        self.nearly: list[Finding] = []
+        self.first_scores: dict[int, list[float]] = {0: [], 1: [], 2: []}
+
+    # Stages
+
+    def from_cache(self, candidates: Sequence[Choices], what: str) -> RowSearch | None:
+        """Compare the candidates for which nothing is encoded; the others stay in `uncached`."""
+        cached = []
+        for choices in candidates:
+            missing = self._lacks(choices)
+            if missing is None:
+                continue
+            (self.uncached if missing else cached).append(choices)
+        if self.is_told:
+            protocols = counted(len(cached), "protocol")
+            self.search.note(f"{protocols} with {what}, from the cache")
+        return self._compared(cached)
+
+    def encoding(self, candidates: Sequence[Choices]) -> RowSearch | None:
+        """Compare candidates for which texts are encoded, until one gives the numbers."""
+        first_task = self.targets[0].task
+        groups: dict[Reading, list[Choices]] = {}
+        for choices in dict.fromkeys(candidates):
+            if self._lacks(choices) is not None:
+                protocol = self._protocol(choices)
+                reading = self.search.reading(protocol, first_task)
+                groups.setdefault(reading, []).append(choices)
+        self._announce(groups.values())
+        by_chance: RowSearch | None = None
+        for group in groups.values():
+            if any(self._lacks(choices) for choices in group):
+                if self.encodings == self.search.most_encodings:
+                    self.uncached += [
+                        each for each in group if each not in self.uncached
+                    ]
+                    continue
+                self.encodings += 1
+            self.uncached = [each for each in self.uncached if each not in group]
+            found = self._compared(group)
+            if found is not None and found.is_found:
+                return found
+            by_chance = by_chance or found
+        return by_chance
+
+    def _announce(self, groups: Iterable[Sequence[Choices]]) -> None:
+        """Say what is encoded at most, and how long that takes."""
+        needed = [missing for each in groups if (missing := self._lacks(each[0]))]
+        if self.search.most_encodings is not None:
+            needed = needed[: self.search.most_encodings - self.encodings]
+        if not needed:
+            return
+        search = self.search
+        texts = sum(missing.texts for missing in needed)
+        note = (
+            f"a search of at most {counted(len(needed), 'encoding')} of "
+            f"{self.targets[0].task.name} ({counted(texts, 'text')} that "
+            f"{'is' if texts == 1 else 'are'} not cached)"
+        )
+        rate = search.encoder(search.model.method.encoder).cache.rate
+        if rate is not None:
+            seconds = sum(missing.characters for missing in needed) / rate
+            note += f", about {duration(seconds)} if none gives the numbers"
+        search.note(note)
+
+    # Comparison
+
+    def _protocol(self, choices: Choices) -> Protocol:
+        return self.stated.changed(choices)
+
+    def _lacks(self, choices: Choices) -> Missing | None:
+        """What has to be encoded; None for a protocol that cannot be measured.
+
+        Few protocols get beyond the second task.
+        """
+        protocol = self._protocol(choices)
         try:
-            variant = model.stated_variant(number.statement.settings)
-            for task in filter(None, (number.task, number.or_task)):
-                score = number.score_in(model.scores(variant, registry.tasks[task]))
-                judged.insert(0, replace(number, task=task).judged(score))
-                if judged[0].holds:
-                    break
-            yield judged[0] if judged[0].holds else judged[-1]
-        except HarnessError as error:
-            is_missing = isinstance(error, AssetMissing)
-            yield replace(number, why_not=str(error), is_missing=is_missing)
-
-
-def explained(numbers: Sequence[CardNumber], explainer: Explainer) -> list[CardNumber]:
-    """The numbers; those whose digits were not measured have an explanation."""
-    explanations: dict[CardNumber, FoundChoices] = {}
-    judged = [number for number in numbers if number.verdict is not None]
-    for _, run in groupby(sorted(judged, key=_run_of), _run_of):
-        explanations |= _explain_run([*run], judged, explainer)
-    return [replace(each, explanation=explanations.get(each)) for each in numbers]
-
-
-def _run_of(number: CardNumber) -> tuple[str, ...]:
-    """The facts that the numbers of one run of a model have in common."""
-    statement = number.statement
-    return (
-        statement.source,
-        statement.model,
-        number.task,
-        statement.split,
-        statement.revision,
-        repr(statement.settings),
-    )
-
-
-def _explain_run(
-    run: Sequence[CardNumber], judged: Sequence[CardNumber], explainer: Explainer
-) -> dict[CardNumber, FoundChoices]:
-    """The explanations of the numbers of a run that are not reproduced to their digits."""
-    explanations: dict[CardNumber, FoundChoices] = {}
-    unexplained = []
-    for number in run:
-        other_row = None if number.has_its_digits else _other_row(number, judged)
-        if other_row is not None:
-            explanations[number] = other_row
-        elif not number.has_its_digits:
-            unexplained.append(number)
-    if not unexplained:
-        return explanations
-    holding = [number for number in run if number.has_its_digits and number.is_fine]
-    task = explainer.registry.tasks[run[0].task]
-    for number, found in explainer.search(task, unexplained, holding).items():
-        # A number that holds but for its last digits needs no explanation.
-        if found.measured is not None or number.differs or holding:
-            explanations[number] = found
-    return explanations
-
-
-def _other_row(number: CardNumber, judged: Sequence[CardNumber]) -> FoundChoices | None:
-    """The explanation that the number was measured for another task of the card."""
-    if not number.is_fine:
-        return None
-    for other in judged:
-        is_other_row = other.task != number.task and other.score == number.score
-        if is_other_row and number.is_given_by(other.measured, DIGITS_OF_EXPLANATIONS):
-            statement = other.statement
-            names = [statement.data_set, statement.split, statement.metric]
-            place = " ".join(name for name in names if name)
-            return FoundChoices(
-                words=(f"the number of {place} in its place",),
-                measured=other.measured,
-                tried=len(judged),
+            return max(
+                (self.search.lacks(protocol, task) for task in [*self.by_task][:2]),
+                key=bool,
             )
+        except HarnessError:  # the model has no such setting, or data are elsewhere
+            return None
+
+    def _compared(self, candidates: Iterable[Choices]) -> RowSearch | None:
+        """Measure candidates, a task after the other; the first group that gives all numbers."""
+        allowed = 1 if len(self.by_task) >= TASKS_OF_MISPRINTS else 0
+        left = [_Candidate(each, self._protocol(each)) for each in candidates]
+        for task, targets in self.by_task.items():
+            cells = []
+            for candidate in left:
+                with suppress(HarnessError):
+                    other = candidate.protocol.task(task, self.search.registry)
+                    cells.append((candidate.protocol.method(other), other))
+            self.search.measure(cells)
+            left = [
+                candidate
+                for candidate in left
+                if self._has_scores(candidate, targets)
+                and len(candidate.missed) <= allowed
+            ]
+        findings = [
+            Finding(each.choices, each.scores, tuple(each.missed)) for each in left
+        ]
+        self.nearly += [finding for finding in findings if finding.missed]
+        given = [finding for finding in findings if not finding.missed]
+        for state in self.states:
+            of_state = tuple(each for each in given if self._state(each) is state)
+            if of_state:
+                return self.result(of_state, state)
+        return None
+
+    def _has_scores(self, candidate: _Candidate, targets: Sequence[Target]) -> bool:
+        """Whether a candidate has scores for numbers of a task, which are noted."""
+        protocol = candidate.protocol
+        try:
+            scores = self.search.scores(protocol, targets[0].task)
+        except HarnessError:
+            return False
+        for target in targets:
+            score = target.score(scores, protocol)
+            if score is None:
+                return False
+            if target is self.targets[0]:
+                self.first_scores[len(candidate.choices)].append(score)
+            candidate.scores[target.column] = score
+            if _state_of(target, score) not in self._states_of(candidate.choices):
+                candidate.missed.append(target.column)
+        return True
+
+    def _states_of(self, choices: Choices) -> list[CellState]:
+        """The states that count: half precision moves digits, so that only these tell it."""
+        is_half = any(choice.setting == "dtype" for choice in choices)
+        return [CellState.EXACT] if is_half else self.states
+
+    def _state(self, finding: Finding) -> CellState:
+        """The worse of the states of all numbers."""
+        states = {
+            _state_of(target, finding.scores[target.column]) for target in self.targets
+        }
+        return CellState.EXACT if states == {CellState.EXACT} else CellState.MATCH
+
+    # The answer
+
+    def result(
+        self, given: tuple[Finding, ...] = (), state: CellState | None = None
+    ) -> RowSearch:
+        """What the search has found so far."""
+        most = max((len(each.choices) for each in given), default=2)
+        tried = [
+            score
+            for count, scores in self.first_scores.items()
+            if count <= most
+            for score in scores
+        ]
+        return RowSearch(
+            columns=len(self.targets),
+            tried=len(tried),
+            by_chance=self._expected_by_chance(tried, state),
+            given=given,
+            state=state,
+            nearly=tuple(self.nearly),
+            left_out=len(self.uncached),
+            encodings=self.encodings,
+        )
+
+    def _expected_by_chance(
+        self, tried: Sequence[float], state: CellState | None
+    ) -> float:
+        """How many protocols would give all numbers by chance.
+
+        It is the number of different scores, times the share of their range that gives a
+        number, for each task: the scores of all tasks are taken to spread as those of the
+        first, and those of a task to move together. Around the first number more scores
+        may lie than elsewhere: of those within a point that lack its digits, the share is
+        taken that would have them.
+        """
+        distinct = {round(score, 6) for score in tried}
+        spread = max(distinct, default=0.0) - min(distinct, default=0.0)
+        if not spread:
+            return float(len(distinct))
+        shares = []
+        for targets in self.by_task.values():
+            windows = [_reach(each, state) for each in targets if not each.is_fixed]
+            if windows:
+                shares.append(min(1.0, 2 * min(windows) / spread))
+        first = self.targets[0]
+        reach = _reach(first, state)
+        near = [
+            score
+            for score in distinct
+            if reach < _distance(first, score) <= NEIGHBOURHOOD
+        ]
+        nearby = len(near) * min(1.0, reach / NEIGHBOURHOOD)
+        return max(len(distinct) * prod(shares), nearby * prod(shares[1:]))
+
+
+def _distance(target: Target, score: float) -> float:
+    """The points between a score and the nearest reading of a number."""
+    return min(abs(round(score - reading.points, 9)) for reading in target.readings)
+
+
+def _reach(target: Target, state: CellState | None) -> float:
+    """The points within which a score has the digits of a number, or matches it."""
+    tolerance = DIGITS
+    if state is CellState.MATCH:
+        tolerance = TOLERANCES.match
+    elif target.is_fixed:
+        tolerance = TOLERANCES.exact
+    return max(tolerance, *(reading.half_unit for reading in target.readings))
+
+
+def _state_of(target: Target, score: float) -> CellState | None:
+    """`exact` or `match`; None for a score that does not give the number."""
+    for state in (CellState.EXACT, CellState.MATCH):
+        if _distance(target, score) <= _reach(target, state):
+            return state
     return None

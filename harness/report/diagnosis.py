@@ -41,14 +41,15 @@ def answer_lines(
 ) -> list[str]:
     """The lines of an answer: what it is, what to change, what else it may be, and the numbers.
 
-    An answer has at most ten lines of 80 columns, and no sentence of it is cut. A verbose
-    one has all notes and readings, with their sources, in as many lines as they take.
+    An answer has at most ten lines of 80 columns, and no sentence of it is cut; a command
+    is a line of its own, however long, so that it can be copied. A verbose answer has all
+    notes and readings, with their sources, in as many lines as they take.
 
     Args:
         diagnosis: What is known of the difference.
         causes: The lines of other programs that set a choice.
         registry: Methods by name.
-        search: The command that measures which choices give the first number; empty
+        search: The command that measures which choices give the numbers; empty
             where the weights are not at hand.
         verbose: Whether everything is shown.
     """
@@ -72,8 +73,10 @@ def answer_lines(
         columns = ", ".join(diagnosis.unknown_columns)
         closing.append(f"The row has no column {columns}{_columns_instead(diagnosis)}.")
     if search and not diagnosis.nothing_is_wrong:
-        closing.append(f"The weights are here; measured for sure: {search}")
+        closing.append("The weights are here; measured for sure:")
     closing = _lines(closing)
+    if search and not diagnosis.nothing_is_wrong:
+        closing.append(f"{INDENT}{search}")
     notes = " ".join(diagnosis.notes)
     if verbose:
         texts = [text for paragraph in paragraphs for text in paragraph]

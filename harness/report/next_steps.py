@@ -29,19 +29,30 @@ DOWNLOAD = "harness fetch "  # the beginning of a command that downloads
 
 
 def command_to_search(
-    number: ReportedNumber, registry: Registry, places: Places
+    numbers: Sequence[ReportedNumber], registry: Registry, places: Places
 ) -> str:
-    """The command that searches for a reader's number; empty where weights or data are missing."""
-    published = number.published
-    method = compose_method(published.method, registry)
-    task = registry.tasks.get(published.task or "")
-    if method is None or task is None or published.metric not in CORRELATION_SCORES:
+    """The command that searches for a reader's numbers, all columns of them at once.
+
+    Columns whose data are not here are left out. It is empty where none is left, or where
+    the weights are not here.
+    """
+    method = compose_method(numbers[0].published.method, registry)
+    if method is None or not places.has_encoder(method.encoder):
         return ""
-    if not (places.has_encoder(method.encoder) and places.has_data(task.asset)):
+    here = []
+    for number in numbers:
+        task = registry.tasks.get(number.published.task or "")
+        is_correlation = number.published.metric in CORRELATION_SCORES
+        if task is not None and is_correlation and places.has_data(task.asset):
+            here.append(number)
+    if not here:
         return ""
-    metric = "" if published.metric == "spearman" else f" --metric {published.metric}"
-    model = f"--model {method.id} --mine {number.points:.2f}"
-    return f"harness explain {task.name} {model}{metric}"
+    place, mine = here[0].published.id, f"{here[0].points:.2f}"
+    if len(here) > 1:
+        place = here[0].published.row_id
+        columns = [f"{each.published.column.id}={each.points:.2f}" for each in here]
+        mine = ",".join(columns)
+    return f"harness explain {place} --model {method.id} --mine {mine}"
 
 
 # What numbers wait for

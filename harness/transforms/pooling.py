@@ -17,6 +17,7 @@ import numpy as np
 from harness.core.arrays import Float
 from harness.core.errors import UsageError
 from harness.core.interfaces import Encoding, Pooling
+from harness.core.metrics import unit_rows
 
 NUMBER = r"-?[0-9]+(?:\.[0-9]+)?"
 # What a statistic of an encoding is, in messages.
@@ -361,6 +362,85 @@ class Native(_Part):
     def name(self) -> str:
         """`native`, or `native:query` with a prompt that is not the default."""
         return f"native:{self.prompt}" if self.prompt else "native"
+
+
+@dataclass(frozen=True)
+class FirstDimensions:
+    """The first coordinates of another pooling's vectors, as Matryoshka models are cut.
+
+    Attributes:
+        of: The pooling.
+        count: How many coordinates are kept.
+
+    Raises:
+        UsageError: The vectors have no more coordinates than are kept.
+
+    Examples:
+        >>> encoding = Encoding((0,), 0, np.array([[[3, 4, 5]]], np.float32))
+        >>> FirstDimensions(MEAN, 2)(encoding).tolist()
+        [[3.0, 4.0]]
+    """
+
+    of: Pooling
+    count: int
+
+    @property
+    def name(self) -> str:
+        """`mean-first-64`."""
+        return f"{self.of.name}-first-{self.count}"
+
+    @property
+    def statistics(self) -> tuple[str, ...]:
+        """What the pooling reads."""
+        return statistics_of(self.of)
+
+    def hidden_states(self, depth: int) -> tuple[int, ...]:
+        """The hidden states of the pooling."""
+        return self.of.hidden_states(depth)
+
+    def __call__(self, encoding: Encoding) -> Float[np.ndarray, "N K"]:
+        vectors = self.of(encoding)
+        if vectors.shape[1] <= self.count:
+            raise UsageError(
+                f"{self.name}: wanted vectors of more than {self.count} dimensions, found "
+                f"{vectors.shape[1]}; take {self.of.name}"
+            )
+        return vectors[:, : self.count]
+
+
+@dataclass(frozen=True)
+class UnitLength:
+    """Another pooling's vectors, each divided by its length; zeros stay.
+
+    The cosine of two vectors does not change, the other similarity functions do.
+
+    Attributes:
+        of: The pooling.
+
+    Examples:
+        >>> encoding = Encoding((0,), 0, np.array([[[3, 4]]], np.float32))
+        >>> UnitLength(MEAN)(encoding).round(4).tolist()
+        [[0.6, 0.8]]
+    """
+
+    of: Pooling
+
+    @property
+    def name(self) -> str:
+        """`mean-unit`."""
+        return f"{self.of.name}-unit"
+
+    @property
+    def statistics(self) -> tuple[str, ...]:
+        """What the pooling reads."""
+        return statistics_of(self.of)
+
+    def hidden_states(self, depth: int) -> tuple[int, ...]:
+        """The hidden states of the pooling."""
+        return self.of.hidden_states(depth)
+
+    def __call__(self, encoding: Encoding) -> Float[np.ndarray, "N D"]:
+        return unit_rows(self.of(encoding))
 
 
 CLS = Cls()

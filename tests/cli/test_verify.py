@@ -122,8 +122,10 @@ def test_a_search_says_its_bound_before_and_keeps_it(call, checkpoint):
     words = ("--model", checkpoint("bert"), "--mine", "1.23", "--encodings", "1")
     answer = call("explain", "mini-sick", *words)
     assert answer.status == 1
-    assert "mini-sick: a search of at most 1 encodings" in answer.err
-    assert "no choice among the first 1 encodings gives it" in answer.out
+    assert "a search of at most 1 encoding of mini-sick (" in answer.err
+    assert "/searches" in answer.err
+    assert "gives this number" in answer.out
+    assert "were left out" in answer.out
 
 
 def test_a_repository_at_a_revision_is_checked_by_the_card_that_it_has_there(

@@ -11,12 +11,11 @@ from tolerances import ROUNDING, relative_gap
 from harness.core.hardware import Hardware
 from harness.core.types import Method
 from harness.data.places import Places
-from harness.encoders.transformer import TransformerConfig
+from harness.encoders.transformer import ScriptConfig, TransformerConfig
 from harness.evaluation.embeddings import CachedEncoder
 from harness.evaluation.plan import make_plan
 from harness.evaluation.run import RunContext, execute
 from harness.evaluation.select import planned_cells
-from harness.evaluation.variants import PaddedConfig
 from harness.registry import load_registry
 from harness.results.store import Store
 from harness.transforms.pooling import (
@@ -71,7 +70,8 @@ def test_other_encoders_share_nothing(checkpoint, tmp_path):
     for config in (
         SHORT.on(Hardware(dtype="bfloat16")),
         replace(SHORT, tokenizer="rebuilt"),
-        PaddedConfig("tiny:8", "", max_length=8, padded_to=8),
+        ScriptConfig("tiny:8", "", max_length=8, padded_to=8),
+        ScriptConfig("tiny:8", "", max_length=8, prompt="query: "),
     ):
         made = opened(folder, tmp_path, config)
         assert made.cache.missing(TEXTS) == list(TEXTS)

@@ -35,9 +35,9 @@ from harness.data.places import Places
 from harness.data.tasks.loader import TaskLoader, limited
 from harness.evaluation.evaluate import fit_method
 from harness.evaluation.run import RunContext, execute
-from harness.evaluation.search import check_numbers
+from harness.evaluation.search import Search
 from harness.evaluation.select import PlannedCell
-from harness.evaluation.variants import VariantScores
+from harness.evaluation.verification import check_numbers
 from harness.interop.mteb import COUNTERPARTS, as_mteb, local_task
 from harness.registry import load_registry
 from harness.resolve import resolve
@@ -320,8 +320,7 @@ def test_a_true_card_holds_in_every_form(folder, result, write, tmp_path):
     assert not faults
     known = resolve(Places(folder.parent / "cache"), [f"made={copy}"])
     method = known.registry.parse("made.native")
-    model = VariantScores(method, TaskLoader(known.places, {}))
-    found = tuple(check_numbers(model, numbers, TASKS))
+    found = tuple(check_numbers(Search.of(method, known.places, TASKS), numbers))
     checked = Verification("made", "made.native", found).checked
     assert {str(item.verdict.state) for item in checked} == {"exact"}
     assert all(item.has_its_digits for item in checked)

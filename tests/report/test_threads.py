@@ -54,7 +54,7 @@ def test_facts_hold_what_the_lines_say():
 
 
 def test_an_answer_names_the_search_where_weights_and_data_are_here(tmp_path):
-    [number] = FOLDER.diagnose("mteb.1-12-75/minilm/sts12", "70.1").numbers
+    numbers = FOLDER.diagnose("mteb.1-12-75/minilm/sts12", "70.1").numbers
     minilm = FOLDER.registry.encoders["minilm"]
     (tmp_path / "minilm").mkdir()
     asset = next(a for a in DATA_ASSETS if a.name == "sts-senteval")
@@ -63,11 +63,15 @@ def test_an_answer_names_the_search_where_weights_and_data_are_here(tmp_path):
     here = Places(
         tmp_path, tmp_path / "data", encoders={minilm.name: tmp_path / "minilm"}
     )
-    command = "harness explain sts12.senteval --model minilm.mean --mine 70.10"
-    assert command_to_search(number, FOLDER.registry, here) == command
-    assert (
-        command_to_search(number, FOLDER.registry, replace(here, data_dir=None)) == ""
-    )
+    search = "harness explain mteb.1-12-75/minilm"
+    command = f"{search}/sts12 --model minilm.mean --mine 70.10"
+    assert command_to_search(numbers, FOLDER.registry, here) == command
+    several = "sts12=70.1,sts13=80.2"
+    numbers = FOLDER.diagnose("mteb.1-12-75/minilm", several).numbers
+    command = f"{search} --model minilm.mean --mine sts12=70.10,sts13=80.20"
+    assert command_to_search(numbers, FOLDER.registry, here) == command
+    nowhere = replace(here, data_dir=None)
+    assert command_to_search(numbers, FOLDER.registry, nowhere) == ""
 
 
 BELOW_ALL_SEEDS = (

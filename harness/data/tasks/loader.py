@@ -8,7 +8,7 @@ never compared with published ones.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import islice
@@ -231,6 +231,13 @@ def limited(task: Task, limit: int) -> Task:
     )
 
 
+def first_rows(task: Task, count: int) -> Task:
+    """The task with the first `count` rows of each split, named `sts-b.first-500`."""
+    return replace(
+        task, name=f"{task.name}.first-{count}", load=_FirstRows(task.load, count)
+    )
+
+
 def limited_corpus(corpus: Corpus, limit: int) -> Corpus:
     """The corpus with at most `limit` sentences, named `nli.limit-20`."""
 
@@ -246,6 +253,16 @@ def limited_corpus(corpus: Corpus, limit: int) -> Corpus:
     )
 
 
+def _rows_of(pairs: Pairs, rows: Sequence[int]) -> Pairs:
+    """The pairs, or labelled sentences, of these rows."""
+    return Pairs(
+        a=tuple(pairs.a[row] for row in rows),
+        b=tuple(pairs.b[row] for row in rows) if pairs.b else (),
+        gold=pairs.gold[list(rows)],
+        group=tuple(pairs.group[row] for row in rows),
+    )
+
+
 @dataclass(frozen=True)
 class _SpacedRows:
     """Loads at most `limit` rows of a split, evenly spaced, since files may be sorted."""
@@ -257,9 +274,16 @@ class _SpacedRows:
         pairs = self.load(data_dir, split)
         count = min(self.limit, len(pairs))
         rows = np.linspace(0, len(pairs) - 1, count).round().astype(int)
-        return Pairs(
-            a=tuple(pairs.a[row] for row in rows),
-            b=tuple(pairs.b[row] for row in rows) if pairs.b else (),
-            gold=pairs.gold[rows],
-            group=tuple(pairs.group[row] for row in rows),
-        )
+        return _rows_of(pairs, rows.tolist())
+
+
+@dataclass(frozen=True)
+class _FirstRows:
+    """Loads the first `count` rows of a split, as a script does that is tried on a part."""
+
+    load: Callable[[Path, str], Pairs]
+    count: int
+
+    def __call__(self, data_dir: Path, split: str) -> Pairs:
+        pairs = self.load(data_dir, split)
+        return _rows_of(pairs, range(min(self.count, len(pairs))))
