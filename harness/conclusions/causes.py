@@ -10,9 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from packaging.specifiers import SpecifierSet
-from packaging.version import InvalidVersion
-
 from harness.conclusions.numbers import ReportedNumber
 from harness.core.toml import read_typed
 from harness.registry import matches
@@ -70,8 +67,6 @@ class Cause:
             raise ValueError(
                 f"gap: wanted two numbers in ascending order, found {self.gap}"
             )
-        for specifier in self.versions.values():
-            SpecifierSet(specifier)  # raises ValueError for one that is none
 
     def is_of_versions(self, versions: Mapping[str, str]) -> bool:
         """Whether packages of these versions have it; False for a cause of no versions."""
@@ -108,6 +103,10 @@ class Cause:
 
 def _is_in(version: str, specifier: str) -> bool:
     """Whether a version, a release candidate too, is among those of a specifier."""
+    # Only what compares versions needs them, and explanations do not.
+    from packaging.specifiers import SpecifierSet
+    from packaging.version import InvalidVersion
+
     try:
         return SpecifierSet(specifier).contains(version, prereleases=True)
     except InvalidVersion:

@@ -11,7 +11,7 @@ by accident.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from harness.conclusions.causes import CERTAINTIES, Causes

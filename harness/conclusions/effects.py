@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
-from operator import attrgetter, eq
+from operator import attrgetter, eq, itemgetter
 from statistics import fmean
 from typing import NamedTuple
 
@@ -39,6 +39,7 @@ SINGLE_CHOICES = (
     ("fit_on",),
     ("post", "fit_on"),
 )
+SCORE_CHOICES = ("metric", "aggregation", "scored_by")
 ACCIDENTS = tuple(
     names for names in SINGLE_CHOICES if {*names} <= {*ACCIDENTAL_CHOICES}
 )
@@ -61,23 +62,10 @@ NEGLIGIBLE = 0.05  # points that another processor or half precision moves a sco
 Scores = Mapping[Protocol, float]
 
 
-class Step(NamedTuple):
-    """Two rows that differ in one choice.
-
-    Attributes:
-        start: The row with the protocol's value of the choice.
-        end: The row with another value.
-        distance: How far `start` is from the protocol.
-    """
-
-    start: Protocol
-    end: Protocol
-    distance: Distance
-
-
-def _points(step: Step, scores: Scores) -> float:
-    """By how many points the score of a step's end is above that of its start."""
-    return scores[step.end] - scores[step.start]
+# Two rows that differ in one choice: the row with the protocol's value of the choice, the
+# row with another value, and how far the first is from the protocol. A folder has tens of
+# thousands.
+Step = tuple[Protocol, Protocol, "Distance"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,7 +99,9 @@ class Effect:
     @cached_property
     def on_rows(self) -> Sequence[float]:
         """The effect on every row on which it was measured, in points."""
-        return tuple(_points(step, self.scores) for step in self.steps)
+        return tuple(
+            self.scores[end] - self.scores[start] for start, end, _ in self.steps
+        )
 
 
 # Measured rows and their distance from a protocol
@@ -265,10 +255,15 @@ class RowGroups:
 
     Args:
         scores: The scores of the rows.
+        of_score: The choices of a score, which all rows of a group have as the protocol
+            does, unless they differ in them.
     """
 
-    def __init__(self, scores: Scores) -> None:
+    def __init__(
+        self, scores: Scores, of_score: Sequence[str] = ("metric", "aggregation")
+    ) -> None:
         self.scores = scores
+        self._of_score = of_score
         self._groups: dict[tuple[str, ...], list[RowGroup]] = {}
 
     def that_differ_in(
@@ -276,10 +271,10 @@ class RowGroups:
     ) -> Sequence[RowGroup]:
         """The groups of two rows or more that agree in all choices but those of these names.
 
-        Their rows have the protocol's task, and its metric and aggregation unless these
-        are among the names.
+        Their rows have the protocol's task and its choices of the score, unless these are
+        among the names.
         """
-        of_score = [name for name in ("metric", "aggregation") if name not in names]
+        of_score = [name for name in self._of_score if name not in names]
         score_fields = attrgetter("task", *of_score)
         wanted = score_fields(protocol)
         key = (*names, *wanted)
@@ -346,24 +341,23 @@ def _effect(
 
     The effects on encoders are those of the steps that start as the nearest row does.
     """
-    nearest = min(steps, key=attrgetter("distance"))
+    nearest, _, least = min(steps, key=itemgetter(2))
     as_nearest = [
-        step
-        for step in steps
-        if step.distance == nearest.distance
-        and all_but_encoder(step.start) == all_but_encoder(nearest.start)
+        (start, end)
+        for start, end, far in steps
+        if far == least and all_but_encoder(start) == all_but_encoder(nearest)
     ]
     # The rows of one encoder may differ in maximum length. The steps with the protocol's
     # length come last, so that their effect is the one that is kept.
-    as_nearest.sort(key=lambda step: step.start.max_length == protocol.max_length)
-    effects = {step.start.encoder: _points(step, scores) for step in as_nearest}
+    as_nearest.sort(key=lambda rows: rows[0].max_length == protocol.max_length)
+    effects = {start.encoder: scores[end] - scores[start] for start, end in as_nearest}
     if protocol.encoder in effects:
         effects = {protocol.encoder: effects[protocol.encoder]}
     return Effect(
         changes=changes,
         protocol=replace(protocol, **changes),
         effects=effects,
-        differences=other_choices(protocol, nearest.start),
+        differences=other_choices(protocol, nearest),
         steps=steps,
         scores=scores,
         traps=traps,
@@ -396,7 +390,7 @@ def _steps_by_values(
             start_values = _values(start, names)
             for values, end in ends:
                 if start_values == own or _differ_in_all(values, start_values):
-                    steps[values].append(Step(start, end, far))
+                    steps[values].append((start, end, far))
     return steps
 
 
@@ -429,7 +423,9 @@ class EffectsOfAccidents:
             key = _all_that_is_compared(protocol)
             if key not in self._groups:
                 scores = measured_scores(self._results, self._registry, protocol)
-                self._groups[key] = RowGroups(scores)
+                # A record has the scores by all similarity functions, so that no row by
+                # another one than the protocol's is the nearest.
+                self._groups[key] = RowGroups(scores, SCORE_CHOICES)
             self._effects[protocol, choice] = measured_effects(
                 protocol, self._groups[key], self._registry, choices=[choice]
             )

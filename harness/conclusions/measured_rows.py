@@ -113,14 +113,17 @@ def measured_rows(
         return
     encoder, own = protocols[0].encoder, protocols[0]
     tasks_of_columns = [_forms_of_task(number, registry) for number in single]
+    own_texts = {protocol.text for protocol in protocols}
+    texts = [OWN_TEXT]
+    texts += [text for text in ("raw", "senteval") if own_texts != {text}]
     is_processed = bool(own.post.removesuffix(UNKNOWN))
     allowed = {*ACCIDENTAL_CHOICES} | ({"post", "fit_on"} if is_processed else set())
     for method in results.methods:
         parts = MethodId.parse(method)
         if parts is None or parts.encoder.partition(":")[0] != encoder:
             continue
-        for text, (metric, aggregation) in product(
-            (OWN_TEXT, "raw", "senteval"), product(CORRELATION_SCORES, AGGREGATIONS)
+        for text, metric, aggregation in product(
+            texts, CORRELATION_SCORES, AGGREGATIONS
         ):
             measured: list[ReportedNumber] = []
             scores: list[float] = []

@@ -127,8 +127,11 @@ def seven_tasks(
             remarks.append(SEED_0_COMPARED if is_of_seed_0 else SEEDS_COMPARED)
         elif len(averages) > 1:
             remarks.append(NOT_COMPARED)
+        with_floors = {method for method, _, _ in folder.floors}
         other_floors = {
-            method: _other_floors(method, scoring, folder) for method in texts
+            method: _other_floors(method, scoring, folder)
+            for method in texts
+            if method in with_floors
         }
         for method, floors in other_floors.items():
             for place, other in floors.items():

@@ -276,12 +276,12 @@ def value(scores: Sequence[float | None]) -> Value:
     """The mean and deviation of scores over seeds; undefined if one of the scores is."""
     if not scores:
         return Value(None, state=CellState.NOT_RUN)
+    if len(scores) == 1 and scores[0] is not None:  # as most cells have
+        return Value(scores[0], seeds=1)
     numbers = [score for score in scores if score is not None]
     if len(numbers) < len(scores):
         return Value(None, state=CellState.UNDEFINED)
     count = len(numbers)
-    if count == 1:
-        return Value(numbers[0], seeds=1)
     mean = fmean(numbers)
     # `statistics.stdev` gives the same, but its exact fractions take a tenth of the time
     # of a report.

@@ -220,3 +220,12 @@ def test_post_processing_is_never_suggested_for_a_row_that_has_none(gap):
             for suggestion in diagnosis.explanations:
                 is_accident = {*suggestion.changes} <= {*ACCIDENTAL_CHOICES}
                 assert suggestion.is_printed or is_accident, cell.id
+
+
+def test_versions_of_causes_are_specifiers():
+    """They are read where versions are compared, which is later than the file."""
+    with_versions = [cause for cause in FOLDER.causes.causes if cause.versions]
+    for cause in with_versions:
+        none = dict.fromkeys(cause.versions, "0")
+        assert cause.is_of_versions(none) in (True, False), cause.id
+    assert with_versions

@@ -7,7 +7,6 @@ import pytest
 from committed import FOLDER, TABLES
 from fakes import made_record, results_of
 
-from harness.conclusions import effects
 from harness.conclusions.effects import Distance, distance, measured_scores
 from harness.conclusions.explain import explain
 from harness.report.explanation import render_explanation
@@ -203,13 +202,8 @@ def test_the_nearest_fit_corpus_of_the_kind_is_shown_among_many(encoder):
     assert "fit on snli-18k, text raw: 50.00" in render_explanation(explained, FOLDER)
 
 
-def test_an_effect_is_computed_at_the_nearest_rows_until_all_are_asked_for(monkeypatch):
+def test_an_effect_is_computed_at_the_nearest_rows_until_all_are_asked_for():
     """A folder has thousands of rows on which a choice was measured."""
-    computed = []
-    points = effects._points
-    monkeypatch.setattr(
-        effects, "_points", lambda *given: computed.append(given) or points(*given)
-    )
     explained = explanation(
         *[
             (f"minilm.{pooling}+whitening:{k}@target", "sts-b.senteval", 70.0)
@@ -218,7 +212,8 @@ def test_an_effect_is_computed_at_the_nearest_rows_until_all_are_asked_for(monke
         ]
     )
     [effect] = explained.effects
-    assert len(computed) == 1
+    assert len(effect.effects) == 1
+    assert "on_rows" not in vars(effect)
     assert len(effect.on_rows) == 40
 
 
