@@ -192,6 +192,22 @@ def test_scores_are_compared_that_differ_in_one_of_metric_similarity_and_aggrega
         assert found == wanted
 
 
+def test_rows_are_the_defined_scores_of_the_protocols_task():
+    """In each text form; those of other tasks, and undefined ones, are passed over."""
+    whole, none = {"all": 50.0, "groups": {}}, {"all": None, "groups": {}}
+    results = results_of(
+        made_record("minilm.mean", "sick-r", {"spearman": whole, "pearson": whole}),
+        made_record("minilm.mean", "sts-b", {"spearman": none, "pearson": whole}),
+        made_record("minilm.mean", "sts-b.senteval", {"spearman": whole}),
+    )
+    protocol = Protocol.from_score(
+        "minilm.cls", REGISTRY.tasks["sts-b"], "spearman", "all"
+    )
+    rows = measured_scores(results, REGISTRY, protocol)
+    found = {(row.task, row.text, row.metric) for row in rows}
+    assert found == {("sts-b", "raw", "pearson"), ("sts-b", "senteval", "spearman")}
+
+
 @pytest.mark.parametrize("encoder", ["bert-base:64", "minilm"])
 def test_the_nearest_fit_corpus_of_the_kind_is_shown_among_many(encoder):
     many = [(f"{encoder}.first-last{post}", "sts-b.senteval", 68.0) for post in FLOWS]

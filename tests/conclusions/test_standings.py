@@ -190,8 +190,8 @@ def test_a_quotation_is_of_the_row_that_has_most_of_its_digits():
         assert found["one.t1/quoted/sts14"] == ["quoted two.t1/five"]
         assert kinds(*rows, quotation) == found
     # With the digits of the one that has fewer, on whichever side of whole points.
-    rounded = printed("one.t1", "quoted", sts12="1.5", sts13="2.5", sts14="3.5")
-    source = printed("two.t1", "b", sts12="1.46", sts13="2.53", sts14="3.50")
+    rounded = printed("one.t1", "quoted", sts12="1.5", sts13="2.5", sts14="4.5")
+    source = printed("two.t1", "b", sts12="1.46", sts13="2.53", sts14="4.53")
     found = kinds(rounded, source)
     assert len(found) == 3
     assert all(said == ["quoted two.t1/b"] for said in found.values())
@@ -258,7 +258,8 @@ def test_an_average_names_no_model_and_one_decimal_neither():
     assert len(same_figures(three, three)) == 6
     two_and_average = {"sts12": "1.10", "sts13": "2.20", "avg": "3.30"}
     assert same_figures(two_and_average, two_and_average) == {}
-    assert len(same_figures({**three, "avg": "3.30"}, {**three, "avg": "3.30"})) == 6
+    with_average = {"avg": "9.90", "sick_r": "9.90", **three}
+    assert len(same_figures(with_average, {"avg": "9.90", **three})) == 6
     rounded = {"sts12": "1.1", "sts13": "2.2", "sts14": "3.3"}
     assert same_figures(three, rounded) == {}
 
@@ -270,6 +271,13 @@ def test_numbers_over_runs_and_of_no_model_have_no_standing():
     for change in ({"statistic": "mean", "n": 5}, {"model_free": True}):
         other = replace(mine, row=replace(mine.row, **change))
         assert kinds([other], theirs) == {}
+        # Nor have rows of them, which quote others.
+        digits = {"sts12": "39.70", "sts13": "2.22", "sts14": "3.33"}
+        quotation = [
+            replace(each, row=replace(each.row, **change))
+            for each in printed("one.t1", "quoted", **digits)
+        ]
+        assert kinds(quotation, printed("two.t1", "b", **digits)) == {}
 
 
 # Quotations without a method, and beside scores of another text form.
