@@ -37,7 +37,7 @@ from harness.encoders.encodings import EncodingCost
 from harness.evaluation.embeddings import CachedEncoder, PooledEmbeddings, applied
 from harness.evaluation.select import PlannedCell
 from harness.results.records import SCHEMA
-from harness.transforms.affine import Affine
+from harness.transforms.affine import Affine, OfFirstSentence
 
 # SimCSE takes the pairs with a gold score above 4 of 5 as positives for alignment.
 POSITIVE_ABOVE = 4.0
@@ -128,10 +128,14 @@ def measure(
         texts += split.sentences
     rows = np.unique(pooled.rows(texts))
     vectors = read_only(pooled.matrix[rows])
+    of_second = vectors  # of the rows as second sentences of pairs
     maker = "the encoder"
     for transform in (None, *transforms):
         if transform is not None:
-            vectors = applied(transform, vectors)
+            is_shared = of_second is vectors
+            vectors = applied(transform, vectors, of_pairs=True)
+            if not isinstance(transform, OfFirstSentence):
+                of_second = vectors if is_shared else applied(transform, of_second)
             maker = f"the map {type(transform).__name__}"
         is_finite = np.isfinite(vectors).all(axis=1)
         if not is_finite.all():
@@ -141,11 +145,15 @@ def measure(
                 f"{maker}: wanted finite numbers, found others in the vector of {text[:60]!r}; "
                 "mend what makes it, or leave the sentence out"
             )
+    second = 0  # the row where the second sentences of pairs begin
+    if of_second is not vectors:
+        second = len(vectors)
+        vectors = np.concatenate([vectors, of_second])
     time_mapped = perf_counter()
     scored, *learned_from = (
         PairRows(
             a=np.searchsorted(rows, pooled.rows(split.a)),
-            b=np.searchsorted(rows, pooled.rows(split.b)),
+            b=np.searchsorted(rows, pooled.rows(split.b)) + second,
             gold=split.gold,
         )
         for split in splits

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from harness.core.arrays import Float, Int, read_only, read_only_view
-from harness.core.errors import DataError, ScoreError
+from harness.core.errors import DataError, ScoreError, UsageError
 from harness.core.interfaces import (
     Encoder,
     EncoderConfig,
@@ -35,7 +35,7 @@ from harness.encoders.encodings import USUAL_STATISTICS, EncoderCache
 from harness.encoders.fingerprints import Fingerprint
 from harness.encoders.kernels.choose import multiplications
 from harness.encoders.tensorflow_bert import readable_files
-from harness.transforms.affine import Moments
+from harness.transforms.affine import Moments, OfFirstSentence
 from harness.transforms.pooling import statistics_of
 
 SHARD = 2048  # sentences that are encoded at a time, at most
@@ -139,12 +139,24 @@ def require_rows(maker: str, rows: Any, count: int) -> None:
 
 
 def applied(
-    transform: Transform, x: Float[np.ndarray, "n D"]
+    transform: Transform, x: Float[np.ndarray, "n D"], *, of_pairs: bool = False
 ) -> Float[np.ndarray, "n K"]:
     """The rows under a map, which cannot write into `x`; the result is read-only.
 
-    Raises ScoreError unless there are as many rows of real numbers as in `x`.
+    Args:
+        transform: The map.
+        x: The rows.
+        of_pairs: Whether the rows are the first sentences of pairs.
+
+    Raises:
+        ScoreError: There are not as many rows of real numbers as in `x`.
+        UsageError: The map is of the first sentences of pairs alone, and these are not.
     """
+    if isinstance(transform, OfFirstSentence) and not of_pairs:
+        raise UsageError(
+            "wanted a map of any sentence, found one of the first sentence of each pair, which "
+            "only scores of pairs have; take the post-processor without -first"
+        )
     mapped = transform(read_only_view(x))
     require_rows(f"the map {type(transform).__name__}", mapped, len(x))
     return read_only_view(mapped)

@@ -50,7 +50,7 @@ from harness.encoders.weights import read_tensors
 from harness.evaluation.fits import FittedTransforms
 from harness.evaluation.select import PlannedCell
 from harness.results.index import Results
-from harness.transforms.affine import Affine
+from harness.transforms.affine import Affine, OfFirstSentence
 from harness.transforms.pooling import Cls, LayerCls, Mean, Pooler
 
 CARD_TEMPLATE = Path(__file__).with_suffix(".md")
@@ -189,7 +189,7 @@ def _linear_map(method: Method, transforms: Sequence[Transform]) -> tuple[Any, A
     weight: Any = 1.0
     bias: Any = 0.0
     for transform in transforms:
-        if not isinstance(transform, Affine):
+        if not isinstance(transform, Affine) or isinstance(transform, OfFirstSentence):
             raise UsageError(
                 f"{method.id}: wanted affine maps, found a {type(transform).__name__}, which is "
                 "no module of sentence-transformers; such a method is not exported"

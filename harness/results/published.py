@@ -74,7 +74,7 @@ AGGREGATION_OF: Mapping[str, Aggregation] = {
 EVIDENCE: Mapping[str, str] = {
     "confirmed": "our scores under the row's protocol equal those of the authors' own program",
     "code": "read from the code that the authors released",
-    "measured": "the only choice here whose scores have all printed digits of the row",
+    "measured": "the only choice here whose scores are those that the row prints",
     "paper": "stated in the paper",
     "inferred": "stated nowhere: concluded from the numbers, or from what others found",
 }

@@ -129,6 +129,14 @@ class Affine:
         return diagonal
 
 
+class OfFirstSentence(Affine):
+    """An affine map of the first sentence of each pair; the second one stays as it is.
+
+    It is an error of a program, which forgets the second sentence, and is here to repeat
+    published numbers of such a program. A sentence by itself has no such map.
+    """
+
+
 @dataclass(frozen=True, eq=False)
 class Moments:
     """The first two moments of rows, in float64.

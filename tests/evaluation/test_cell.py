@@ -72,6 +72,19 @@ def test_the_positive_pairs_of_alignment_have_gold_above_four():
     assert found.scores["alignment"] == pytest.approx(distances.mean())
 
 
+def test_a_map_of_the_first_sentence_leaves_the_second_as_it_is():
+    """Though each sentence is the second one of a pair, too."""
+    view, pairs = pooled_pairs(rows(60, 6))
+    both_ways = (*pairs.a, *pairs.b), (*pairs.b, *pairs.a)
+    pairs = Pairs(*both_ways, np.tile(pairs.gold, 2), pairs.group * 2)
+    x = view.matrix[view.rows(pairs.sentences)]
+    shift, nulled = fit((SN(), Natsv(2)), x, np.random.default_rng(0))
+    first, second = (shift(view.matrix[view.rows(side)]) for side in (pairs.a, pairs.b))
+    wanted, _ = cosine(nulled(first), second)
+    posts = (SN(), Natsv(2, first_alone=True))
+    np.testing.assert_allclose(measured(view, pairs, *posts).values, wanted, atol=1e-12)
+
+
 def test_vectors_that_are_not_finite_are_never_scored():
     x = rows(20, 4)
     x[7, 2] = np.nan
@@ -135,6 +148,14 @@ def test_a_row_depends_on_its_text_alone(texts):
     assert np.array_equal(
         embedder(texts), np.array([whole[t] for t in texts]).reshape(-1, 4)
     )
+
+
+def test_a_map_of_the_first_sentence_of_pairs_is_none_of_a_text(tmp_path):
+    forgetful = fit(
+        (Natsv(1, first_alone=True),), rows(20, 4), np.random.default_rng(0)
+    )
+    with refused(UsageError, "first sentence of each pair"):
+        Embedder(PLAIN, loaded(PLAIN, tmp_path), forgetful)(SENTENCES)
 
 
 def test_a_vector_that_is_not_finite_is_refused_by_its_text(tmp_path):
