@@ -390,7 +390,7 @@ def _fits(
     For each value, it is the effect on each of these encoders.
     """
     allowed_miss = max(NEGLIGIBLE, MISSED_SHARE * abs(number.gap))
-    fits = {}
+    fits: dict[str, Mapping[str, float]] = {}
     for effect in effects:
         [value] = effect.changes.values()
         on_encoders = {

@@ -39,6 +39,7 @@ SINGLE_CHOICES = (
     ("fit_on",),
     ("post", "fit_on"),
 )
+# The choices by which one record has several scores.
 SCORE_CHOICES = ("metric", "aggregation", "scored_by")
 ACCIDENTS = tuple(
     names for names in SINGLE_CHOICES if {*names} <= {*ACCIDENTAL_CHOICES}
