@@ -293,14 +293,11 @@ def encoded_pairs(model: Model, choices: Sequence[Choice]) -> Iterator[Choices]:
     """Two choices that are encoded for: the frequent prompts, lengths and plain poolings."""
     frequent = [prompt.text for prompt in KNOWN_PROMPTS[:FREQUENT_PROMPTS]]
     frequent += ["", *model.prompts.values()]
-    plain = [pooling.name for pooling in POOLINGS]
     by_setting: dict[str, list[Choice]] = {}
     for choice in choices:
-        is_kept = {
-            "prompt": lambda value: value.text in frequent,
-            "pooling": lambda value: value.name in plain,
-        }.get(choice.setting, lambda _: True)
-        if is_kept(choice.value):
+        value = choice.value
+        is_rare = choice.setting == "prompt" and value.text not in frequent
+        if not is_rare and (choice.setting != "pooling" or value in POOLINGS):
             by_setting.setdefault(choice.setting, []).append(choice)
     for first, second in PAIRS_OF_SETTINGS:
         yield from product(by_setting.get(first, ()), by_setting.get(second, ()))

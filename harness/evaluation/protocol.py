@@ -128,8 +128,8 @@ class Model:
         """The model of a method. Raises AssetMissing for one that is not here."""
         config = method.encoder.member(0)
         path = places.encoder(config)
-        is_native = isinstance(config, NativeConfig)
-        return cls(method, config.modules(path) if is_native else None)
+        modules = config.modules(path) if isinstance(config, NativeConfig) else None
+        return cls(method, modules)
 
     @property
     def transformer(self) -> TransformerConfig | None:

@@ -54,8 +54,8 @@ DIGITS = 5e-4
 TASKS_OF_MISPRINTS = 4
 NEIGHBOURHOOD = 1.0  # points on each side of a number in which tried scores are counted
 
-# What is encoded for a cell: encoder, statistics, task and fit corpus.
-Reading = tuple[Any, ...]
+# What is encoded for a cell: its encoder, statistics, task and fit corpus.
+Texts = tuple[Any, ...]
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class Search:
         records: The scores as a record has them, by method and task; an error where they
             cannot be measured.
         opened: The encoders that were opened, by name.
-        missing: What has to be encoded, by what is read.
+        missing: What has to be encoded, by the texts of a cell.
         shards: How many shards an opened cache had when it was looked at last, by name.
         likely: The choices that explained earlier rows, which are encoded for first.
     """
@@ -98,7 +98,7 @@ class Search:
         default_factory=dict
     )
     opened: dict[str, CachedEncoder] = field(default_factory=dict)
-    missing: dict[Reading, Missing] = field(default_factory=dict)
+    missing: dict[Texts, Missing] = field(default_factory=dict)
     shards: dict[str, int] = field(default_factory=dict)
     likely: list[Choices] = field(default_factory=list)
 
@@ -214,8 +214,8 @@ class Search:
 
     # What has to be encoded
 
-    def reading(self, protocol: Protocol, stated: Task) -> Reading:
-        """What is encoded for a protocol; equal readings are encoded together.
+    def texts_of(self, protocol: Protocol, stated: Task) -> Texts:
+        """What is encoded for a protocol; what is equal is encoded together.
 
         Raises UsageError for what the model does not have.
         """
@@ -235,16 +235,16 @@ class Search:
         method = protocol.method(task)
         encoder = self.encoder(method.encoder)
         texts = self.loader.texts(task, method.fit_on)
-        reading = self.reading(protocol, stated)
-        if reading not in self.missing:
+        key = self.texts_of(protocol, stated)
+        if key not in self.missing:
             statistics = statistics_of(method.pooling)
             missing = encoder.cache.missing(texts.sentences, statistics)
-            self.missing[reading] = Missing(len(missing), sum(map(len, missing)))
+            self.missing[key] = Missing(len(missing), sum(map(len, missing)))
         if texts.fit_corpus is None or not needs_pass(method, texts.fit_corpus):
-            return self.missing[reading]
+            return self.missing[key]
         sample = FitCorpusSample.of(method, 0, texts.fit_corpus)
         file = sample.file(encoder.folder, encoder.identity.key, method)
-        return replace(self.missing[reading], has_pass=not file.exists())
+        return replace(self.missing[key], has_pass=not file.exists())
 
 
 # A row
@@ -376,7 +376,7 @@ class _Row:
 
     def from_cache(self, candidates: Sequence[Choices], what: str) -> RowSearch | None:
         """Compare the candidates for which nothing is encoded; the others stay in `uncached`."""
-        cached = []
+        cached: list[Choices] = []
         for choices in candidates:
             missing = self._lacks(choices)
             if missing is None:
@@ -390,12 +390,12 @@ class _Row:
     def encoding(self, candidates: Sequence[Choices]) -> RowSearch | None:
         """Compare candidates for which texts are encoded, until one gives the numbers."""
         first_task = self.targets[0].task
-        groups: dict[Reading, list[Choices]] = {}
+        groups: dict[Texts, list[Choices]] = {}
         for choices in dict.fromkeys(candidates):
             if self._lacks(choices) is not None:
                 protocol = self._protocol(choices)
-                reading = self.search.reading(protocol, first_task)
-                groups.setdefault(reading, []).append(choices)
+                key = self.search.texts_of(protocol, first_task)
+                groups.setdefault(key, []).append(choices)
         self._announce(groups.values())
         by_chance: RowSearch | None = None
         for group in groups.values():
