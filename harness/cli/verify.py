@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import cache
 from importlib.metadata import version as version_of
 from pathlib import Path
 from typing import Annotated
@@ -20,12 +21,23 @@ import typer
 
 from harness.cli import options as opt
 from harness.cli.search import method_of_model
-from harness.conclusions.cards import Verification, mark_other_models, numbers_of_model
+from harness.conclusions.card_arithmetic import (
+    CardReading,
+    ModelIdentity,
+    Rows,
+    of_another_model,
+    read_card,
+    weighed,
+)
+from harness.conclusions.cards import CardNumber, mark_other_models, numbers_of_model
 from harness.conclusions.causes import read_causes
+from harness.conclusions.folder import Conclusions
+from harness.conclusions.verification import Verification
 from harness.core.digests import digest_of_repr
 from harness.core.errors import AssetMissing, HarnessError, UsageError
 from harness.core.files import file_name, make_folder, parse_json, write_atomically
 from harness.core.terminal import Bar
+from harness.evaluation.check_work import work_of_check
 from harness.evaluation.search import Search
 from harness.evaluation.verification import batch_effect, check_numbers, explained
 from harness.report.card_check import (
@@ -34,6 +46,7 @@ from harness.report.card_check import (
     verification_markdown,
     verification_text,
 )
+from harness.report.card_readings import card_readings_in_words
 from harness.resolve import Resolution, resolve
 from harness.results.layout import COMMITTED, QUESTIONS
 
@@ -100,7 +113,9 @@ def verify_command(
         try:
             # One model after the other, since two folders may have the same name.
             known = resolve(folders.places(), encoder, [name])
-            neighbours, verification = _opened(name, known, card or [], encodings)
+            neighbours, identity, verification = _opened(
+                name, known, card or [], encodings
+            )
         except AssetMissing as error:
             verification = Verification(name, name, faults=(str(error),))
         else:
@@ -120,12 +135,16 @@ def verify_command(
                     opt.note(f"{name}: done before ({output})")
                     statuses.append(earlier_status)
                     continue
+            _note_before_encoding(neighbours, verification)
             with Bar(sys.stderr) as neighbours.context.progress:
                 numbers = [*check_numbers(neighbours, verification.numbers)]
+                readings = weighed(
+                    verification.readings, numbers, published_rows(), identity
+                )
                 if search:
                     opt.note(f"records: {neighbours.context.store.folder}")
-                    numbers = explained(neighbours, numbers)
-            verification = replace(verification, numbers=numbers)
+                    numbers = _explained(neighbours, numbers, readings)
+            verification = replace(verification, numbers=numbers, readings=readings)
             if verification.checked:
                 task = known.registry.tasks[verification.checked[0].task]
                 try:
@@ -153,8 +172,11 @@ def verify_command(
 
 def _opened(
     name: str, known: Resolution, card_files: Sequence[Path], most_encodings: int | None
-) -> tuple[Search, Verification]:
-    """A model whose cells are measured, and its numbers before any is checked.
+) -> tuple[Search, ModelIdentity, Verification]:
+    """A model whose cells are measured, what it is, and its numbers before any is checked.
+
+    What arithmetic says of the numbers is in the verification; those that it shows to be
+    another model's are not to be measured.
 
     Args:
         name: The model as the command line names it.
@@ -178,7 +200,22 @@ def _opened(
     weights = search.encoder(encoder).identity.digests.get("weights", "")
     numbers, faults = numbers_of_model(folder, known.registry, card_files)
     repository = getattr(encoder.source, "repo", "")
-    numbers = mark_other_models(numbers, (name, folder.name, repository))
+    names = (name, folder.name, repository)
+    numbers = mark_other_models(numbers, names)
+    rows = published_rows() if numbers else {}
+    identity = ModelIdentity.find(names, encoder.name, weights, known.registry)
+    readings = read_card(numbers, rows, identity)
+    row_of = of_another_model(readings, rows, identity)
+    numbers = [
+        replace(
+            number,
+            why_not=f"of another model, {row_of[number.statement]}",
+            is_of_other_model=True,
+        )
+        if number.statement in row_of
+        else number
+        for number in numbers
+    ]
     data = {}
     for number in numbers:
         for task in (number.task, number.or_task):
@@ -190,12 +227,42 @@ def _opened(
         model=name,
         method=method.id,
         numbers=numbers,
+        readings=readings,
         faults=faults,
         weights=weights,
         data=data,
         causes=read_causes(COMMITTED / QUESTIONS / "causes.toml").causes,
     )
-    return search, verification
+    return search, identity, verification
+
+
+@cache
+def published_rows() -> Rows:
+    """The published numbers that come with the harness, by row and column; read once."""
+    return Conclusions(COMMITTED).numbers_by_row
+
+
+def _note_before_encoding(search: Search, verification: Verification) -> None:
+    """Note what a check encodes; before that takes time, what arithmetic says already."""
+    work = work_of_check(search, verification.numbers)
+    if not work.tasks:
+        return
+    if work.encoded:
+        for sentence in card_readings_in_words(verification.faults_of_copying):
+            opt.note(f"{verification.model}: {sentence}")
+    opt.note(f"{verification.model}: {work}")
+
+
+def _explained(
+    search: Search, numbers: Sequence[CardNumber], readings: Sequence[CardReading]
+) -> list[CardNumber]:
+    """The numbers, where a search explains those that arithmetic has not explained."""
+    told = {
+        statement for each in readings if each.explains for statement in each.statements
+    }
+    left = [number for number in numbers if number.statement not in told]
+    found = {number.statement: number for number in explained(search, left)}
+    return [found.get(number.statement, number) for number in numbers]
 
 
 # The folder of verifications: a file for each model, and a page of all

@@ -23,7 +23,6 @@ from harness.conclusions.card_statements import (
     card_files_of_model,
     statements_of_file,
 )
-from harness.conclusions.causes import Cause
 from harness.core.errors import AssetMissing, DataError, UsageError
 from harness.core.metrics.correlation import (
     CORRELATIONS,
@@ -90,6 +89,8 @@ class CardNumber:
             was.
         is_missing: Whether it could be judged with files that are not on this machine.
         is_no_correlation: Whether its value is none, which is a fault of the card.
+        is_of_other_model: Whether it is another model's, which no encoding can change: a
+            fault of the card.
         measured: The score under the model's own modules, in points.
         verdict: The verdict on the difference; None where none was judged.
         explanation: The choices that give the stated digits, where it differs and they
@@ -107,6 +108,7 @@ class CardNumber:
     why_not: str = ""
     is_missing: bool = False
     is_no_correlation: bool = False
+    is_of_other_model: bool = False
     measured: float | None = None
     verdict: Verdict | None = None
     explanation: FoundChoices | None = None
@@ -333,8 +335,14 @@ def _score_of_task(statement: Statement, registry: Registry) -> CardNumber:
         raise UsageError(f"the metric {statement.metric} is not measured here")
     readings = readings_in_points(statement.value)
     if not readings:
-        why_not = f"its value {statement.value!r:.30} is no correlation"
-        return CardNumber(statement, why_not=why_not, is_no_correlation=True)
+        return CardNumber(
+            statement,
+            task=task,
+            similarity=score[0],
+            correlation=score[1],
+            why_not=f"its value {statement.value!r:.30} is no correlation",
+            is_no_correlation=True,
+        )
     named_by_itself = ("", "unknown", statement.data_set.lower())
     has_repository = statement.data_set_id.lower() not in named_by_itself
     may_be_either = not has_repository and statement.revision in NO_REVISION
@@ -416,8 +424,10 @@ def mark_other_models(
         numbers: The numbers of a card.
         names: Names of this model, with or without the owner's: `me/model@revision`.
     """
-    own_names = {_plain_name(name.partition("@")[0]) for name in names} - {""}
-    names_in_card = {_plain_name(number.statement.model) for number in numbers} - {""}
+    own_names = {plain_model_name(name.partition("@")[0]) for name in names} - {""}
+    names_in_card = {plain_model_name(number.statement.model) for number in numbers} - {
+        ""
+    }
     if len(names_in_card) < 2:
         return list(numbers)
     doubt = f"the card has numbers of {len(names_in_card)} models, none by this name"
@@ -426,18 +436,18 @@ def mark_other_models(
         model = number.statement.model
         if model and names_in_card.isdisjoint(own_names):
             number = replace(number, doubt=doubt)
-        elif model and _plain_name(model) not in own_names:
+        elif model and plain_model_name(model) not in own_names:
             number = replace(number, why_not=f"of another model, {model}")
         marked.append(number)
     return marked
 
 
-def _plain_name(model: str) -> str:
+def plain_model_name(model: str) -> str:
     """The name of a model without its owner, in lower case: `me/Model` is `model`."""
     return model.rpartition("/")[2].lower()
 
 
-# All numbers of a model
+# Vectors and batches
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -453,74 +463,3 @@ class BatchEffect:
     task: str
     texts: int
     largest: float
-
-
-@dataclass(frozen=True)
-class Verification:
-    """A model's numbers, checked.
-
-    Attributes:
-        model: The model as it was named.
-        method: The id under which it was measured.
-        numbers: Every number.
-        faults: A line for each file that could not be read.
-        weights: The digest of its weights.
-        data: The digest of the pairs of each task that was measured.
-        causes: The known causes of other numbers that have versions.
-        batch_effect: How its vectors depend on the batch; None if they do not, or if the
-            encoder is run here, where they do not.
-    """
-
-    model: str
-    method: str
-    numbers: Sequence[CardNumber] = ()
-    faults: Sequence[str] = ()
-    weights: str = ""
-    data: Mapping[str, str] = field(default_factory=dict)
-    causes: Sequence[Cause] = ()
-    batch_effect: BatchEffect | None = None
-
-    @property
-    def made_with(self) -> list[Mapping[str, str]]:
-        """The versions of packages with which its numbers were made, as far as they are stated."""
-        different = {
-            tuple(sorted(number.statement.versions.items())) for number in self.numbers
-        }
-        return [dict(versions) for versions in sorted(different) if versions]
-
-    @property
-    def causes_of_versions(self) -> list[Cause]:
-        """The causes that the versions have with which a number was made that differs.
-
-        The number has to differ by what the cause may do.
-        """
-        found = {}
-        for number in self.numbers:
-            if number.verdict is None or not number.differs:
-                continue
-            difference = number.verdict.difference or 0.0  # measured minus stated
-            for cause in self.causes:
-                lowest, highest = cause.gap
-                is_within = lowest <= -difference <= highest
-                if is_within and cause.is_of_versions(number.statement.versions):
-                    found[cause.id] = cause
-        return [*found.values()]
-
-    @property
-    def checked(self) -> list[CardNumber]:
-        """The numbers that were measured and judged."""
-        return [number for number in self.numbers if number.verdict is not None]
-
-    @property
-    def exit_status(self) -> int:
-        """1 if a number differs or is none, 3 if anything is missing or unchecked, else 0.
-
-        A value that is no correlation is a fault of the card, as a number that differs. 3
-        is the status where no number was checked, or data, model or card are missing.
-        """
-        if any(number.differs or number.is_no_correlation for number in self.numbers):
-            return 1
-        is_missing = any(number.is_missing for number in self.numbers)
-        if is_missing or self.faults or not self.checked:
-            return AssetMissing.exit_status
-        return 0

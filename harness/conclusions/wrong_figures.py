@@ -85,7 +85,7 @@ def wrong_figures(
             names = sorted({printed[column].column.id, printed[other].column.id})
             how = f"{names[0]} and {names[1]} are exchanged"
         elif number is not None:
-            how = _fault_of_digits(figure.given.value, number.in_points or "")
+            how = fault_of_digits(figure.given.value, number.in_points or "")
             others = [
                 name
                 for name, candidate in printed.items()
@@ -99,12 +99,20 @@ def wrong_figures(
     return found
 
 
-def _fault_of_digits(given: str, printed: str) -> str:
-    """How one writing of a number became another: by its digits, its sign or its scale."""
-    decimals = len(given.partition(".")[2])
-    if len(printed.partition(".")[2]) > decimals:
-        printed = f"{float(printed):.{decimals}f}"
-    if given.lstrip("-") == printed.lstrip("-"):
+def fault_of_digits(given: str, printed: str) -> str:
+    """How one writing of a number became another: by its digits, its sign or its scale.
+
+    Both are written with as many decimals as the one that has fewer; what is none of
+    these faults is an empty text.
+    """
+    decimals = min(len(given.partition(".")[2]), len(printed.partition(".")[2]))
+    given, printed = (
+        f"{float(text):.{decimals}f}"
+        if len(text.partition(".")[2]) > decimals
+        else text
+        for text in (given, printed)
+    )
+    if given != printed and given.lstrip("-") == printed.lstrip("-"):
         return "the sign is another"
     if given.replace(".", "").strip("0") == printed.replace(".", "").strip("0"):
         return "the decimal point is elsewhere"

@@ -12,9 +12,11 @@ from dataclasses import replace
 from typing import Any
 
 from harness.conclusions.card_statements import MTEB_RESULTS
-from harness.conclusions.cards import CardNumber, FoundChoices, Verification
+from harness.conclusions.cards import CardNumber, FoundChoices
 from harness.conclusions.mteb_files import RUN_SETTINGS
-from harness.core.terminal import counted, signed, text_table
+from harness.conclusions.verification import Verification
+from harness.core.terminal import INDENT, counted, signed, text_table, wrapped
+from harness.report.card_readings import card_reading_facts, card_readings_in_words
 from harness.report.table import markdown, rendered, table_of
 
 VERIFICATION_HEAD = ("task", "metric", "stated", "measured", "difference", "verdict")
@@ -28,6 +30,7 @@ MODELS_HEAD = (
 )
 SHOWN_DECIMALS = 4  # shown of a stated number
 MOST_NAMES = 3  # of unchecked numbers listed with a reason
+TEXT_WIDTH = 80  # columns of sentences on a terminal
 
 Facts = dict[str, Any]  # as JSON has them
 
@@ -36,7 +39,10 @@ Facts = dict[str, Any]  # as JSON has them
 
 
 def verification_text(verification: Verification, width: int | None = None) -> str:
-    """A verification for a terminal: its table, the followed-up differences, the unchecked numbers.
+    """A verification for a terminal, whose first lines are the answer.
+
+    What arithmetic says comes first, then the table, the followed-up differences and the
+    unchecked numbers.
 
     Args:
         verification: The checked numbers of a model.
@@ -48,7 +54,7 @@ def verification_text(verification: Verification, width: int | None = None) -> s
         table = text_table(rows, VERIFICATION_HEAD, width)
     reasons = _reasons_unchecked(verification)
     if reasons:
-        unchecked = "\n  ".join(["Not checked:", *reasons])
+        unchecked = _lines(["Not checked:", *(f"{INDENT}{each}" for each in reasons)])
     if not verification.numbers and not verification.faults:
         where = (
             f"{verification.model} has no card with a model-index, and no result file in its "
@@ -56,16 +62,26 @@ def verification_text(verification: Verification, width: int | None = None) -> s
             f"{MTEB_RESULTS} and give --card FOLDER."
         )
     parts = (
-        f"{verification.model}: {_numbers_summary(verification)}",
+        _lines(
+            [
+                f"{verification.model}: {_numbers_summary(verification)}",
+                *card_readings_in_words(verification.faults_of_copying),
+            ]
+        ),
         table,
-        "\n".join(_followed_up(verification)),
-        "\n".join(versions_in_words(verification)),
-        "\n".join(_batch_in_words(verification)),
+        _lines(_followed_up(verification)),
+        _lines(versions_in_words(verification)),
+        _lines(_batch_in_words(verification)),
         unchecked,
-        "\n".join(verification.faults),
-        where,
+        _lines(verification.faults),
+        _lines([where]),
     )
     return "\n\n".join(filter(None, parts))
+
+
+def _lines(sentences: Sequence[str]) -> str:
+    """Sentences in lines of 80 columns, each from a new line."""
+    return "\n".join(wrapped(sentence, TEXT_WIDTH) for sentence in sentences)
 
 
 def verification_markdown(
@@ -93,6 +109,7 @@ def verification_markdown(
         head=[name.capitalize() for name in VERIFICATION_HEAD],
         rows=[_number_row(number) for number in verification.checked],
         followed_up=[
+            *card_readings_in_words(verification.faults_of_copying),
             *_followed_up(verification),
             *versions_in_words(verification),
             *_batch_in_words(verification),
@@ -111,11 +128,15 @@ def _numbers_summary(verification: Verification) -> str:
         return "its files state no number"
     holding = sum(number.holds for number in verification.checked)
     checked = len(verification.checked)
+    others = sum(number.is_of_other_model for number in verification.numbers)
+    numbers = counted(len(verification.numbers), "number")
+    if others == len(verification.numbers):
+        return f"all its {numbers} are another model's"
+    of_others = f"{others} of its {numbers} are another model's, " if others else ""
     if not checked:
-        numbers = counted(len(verification.numbers), "number")
-        return f"none of its {numbers} could be checked"
-    summary = f"{holding} of {counted(checked, 'checked number')} hold"
-    unchecked = len(verification.numbers) - checked
+        return f"{of_others}none of its {numbers} could be checked"
+    summary = f"{of_others}{holding} of {counted(checked, 'checked number')} hold"
+    unchecked = len(verification.numbers) - checked - others
     if unchecked:
         verb = "is" if unchecked == 1 else "are"
         summary += f", {unchecked} {verb} not checked"
@@ -243,6 +264,7 @@ def verification_facts(verification: Verification) -> Facts:
         "made_with": verification.made_with,
         "causes_of_versions": [cause.id for cause in verification.causes_of_versions],
         "batch_effect": effect and vars(effect),
+        "readings": [card_reading_facts(reading) for reading in verification.readings],
         "numbers": [_number_facts(number) for number in verification.numbers],
     }
 

@@ -45,7 +45,7 @@ def _origin_in_words(origin: Origin, *, verbose: bool, is_one: bool) -> list[str
     else:
         owner = owners[0]
         share = f"{owner.found} of {count} figures are"
-        whose = f"those of {_row_in_words(owner)}"
+        whose = f"those of {row_in_words(owner)}"
         if origin.is_hint:
             least = COLUMNS_OF_A_MODEL
             whose += f"; fewer than {least} equal figures are a hint, and no proof"
@@ -55,13 +55,13 @@ def _origin_in_words(origin: Origin, *, verbose: bool, is_one: bool) -> list[str
         if owner.moved:
             moves = [f"{column} has {other}'s" for column, other in owner.moved]
             lines.append(f"  They stand in other columns: {', '.join(moves)}.")
-        lines += [f"  {_wrong_figure_in_words(each)}" for each in owner.wrong]
+        lines += [f"  {wrong_figure_in_words(each)}" for each in owner.wrong]
         if origin.rest is not None:
             lines.append(
                 f"  Mixed: {', '.join(origin.rest.equal)} are those of "
-                f"{_row_in_words(origin.rest)}{_protocol_of_the_rest(origin)}."
+                f"{row_in_words(origin.rest)}{_protocol_of_the_rest(origin)}."
             )
-    lines += [f"  {line}" for line in _average_in_words(origin)]
+    lines += [f"  {line}" for line in average_in_words(origin)]
     if origin.row.is_assumed:
         columns = ", ".join(origin.row.values)
         lines.append(f"  The columns have no names; taken as {columns}.")
@@ -78,7 +78,7 @@ def _origin_in_words(origin: Origin, *, verbose: bool, is_one: bool) -> list[str
     return lines
 
 
-def _row_in_words(owner: Owner) -> str:
+def row_in_words(owner: Owner) -> str:
     """`simcse.t5/simcse-bert-base-unsup, SimCSE-BERT-base (simcse-unsup-bert-base.cls)`."""
     first = owner.first
     method = f" ({first.method})" if first.method else ""
@@ -102,7 +102,7 @@ def _hint(origin: Origin) -> str:
     )
 
 
-def _wrong_figure_in_words(wrong: WrongFigure) -> str:
+def wrong_figure_in_words(wrong: WrongFigure) -> str:
     """`sts14: 47.38 here, 74.38 there: two digits are exchanged.`"""
     number = wrong.printed
     if number is None:
@@ -112,7 +112,7 @@ def _wrong_figure_in_words(wrong: WrongFigure) -> str:
     return f"{number.column.id}: {given} here, {number.shown} there{how}."
 
 
-def _average_in_words(origin: Origin) -> list[str]:
+def average_in_words(origin: Origin) -> list[str]:
     """A sentence on an average that is no mean of its columns, and what would mend it."""
     fault = origin.average
     if fault is None:

@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 import yaml
-from committed import RESULTS
+from committed import FOLDER, RESULTS
 from documents import ROOT, lines
 from hub_server import hub_server, use_hub_server
 
@@ -126,6 +126,52 @@ def test_a_search_says_its_bound_before_and_keeps_it(call, checkpoint):
     assert "/searches" in answer.err
     assert "gives this number" in answer.out
     assert "were left out" in answer.out
+
+
+# What arithmetic says before anything is encoded
+
+
+def write_row(path, values):
+    path.write_text(f"{','.join(values)}\n{','.join(values.values())}\n")
+
+
+@pytest.mark.weights
+def test_another_models_numbers_are_told_and_nothing_is_encoded(
+    call, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("HARNESS_CACHE_DIR", str(tmp_path / "cache"))
+    names = ("STS12", "STS13", "STS14", "STS15", "STS16", "STSBenchmark", "SICK-R")
+    printed = ("72.63", "83.48", "78.00", "85.66", "80.03", "83.42", "80.59")
+    write_row(tmp_path / "mpnet.csv", dict(zip(names, printed, strict=True)))
+    answer = call("verify minilm --card mpnet.csv --search")
+    assert answer.status == 1
+    first, second, *_ = answer.out.splitlines()
+    assert first == "minilm: all its 7 numbers are another model's"
+    assert "mteb.1-12-75/mpnet-base" in second
+    assert "encode" not in answer.err
+    assert not list((tmp_path / "cache").rglob("*.safetensors"))
+
+
+def test_what_is_cached_and_what_needs_no_search_is_said(call, tmp_path, monkeypatch):
+    """Two digits of one number are exchanged, and three others hold."""
+    monkeypatch.setenv("HARNESS_CACHE_DIR", str(tmp_path / "cache"))
+    names = ("mini-sick", "mini-sick.dev", "mini-sts.dev", "mini-sts")
+    cells = [FOLDER.records.value("bert-mini.mean", name, "spearman", "all").mean
+             for name in names]  # fmt: skip
+    row = {name: f"{score:.2f}" for name, score in zip(names, cells, strict=True)}
+    first, second, *others = row["mini-sts"]
+    assert (first, others[1]) == ("4", "9")
+    write_row(tmp_path / "card.csv", row | {"mini-sts": f"9{second}.4{others[2]}"})
+    answer = call("verify bert-mini --card card.csv --search")
+    assert answer.status == 1
+    head, reading, *_ = answer.out.splitlines()
+    assert head == "bert-mini: 3 of 4 checked numbers hold"
+    assert "two digits are exchanged [likely]." in reading + answer.out.splitlines()[2]
+    assert "bert-mini: 4 tasks: 4 to encode (" in answer.err
+    assert "a search" not in answer.err
+    assert max(map(len, answer.out.splitlines())) <= 80
+    again = call("verify bert-mini --card card.csv")
+    assert "bert-mini: 4 tasks: all encodings are in the cache" in again.err
 
 
 def test_a_repository_at_a_revision_is_checked_by_the_card_that_it_has_there(

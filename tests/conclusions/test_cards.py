@@ -14,13 +14,13 @@ from harness.conclusions.card_statements import (
     statements_of_file,
 )
 from harness.conclusions.cards import (
-    Verification,
     interpret,
     mark_other_models,
     numbers_of_model,
     parse_metric,
 )
 from harness.conclusions.causes import read_causes
+from harness.conclusions.verification import Verification
 from harness.core.errors import AssetMissing, DataError
 from harness.registry import load_registry
 from harness.results.verdict import CellState, Verdict, readings_in_points

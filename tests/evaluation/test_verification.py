@@ -10,11 +10,13 @@ import transformers
 from scipy.stats import spearmanr
 
 from harness.conclusions.card_statements import Statement
-from harness.conclusions.cards import Verification, interpret
+from harness.conclusions.cards import interpret
+from harness.conclusions.verification import Verification
 from harness.core.types import Progress
 from harness.data.places import Places
 from harness.data.tasks.loader import TaskLoader, limited
 from harness.evaluation import neighbours
+from harness.evaluation.check_work import work_of_check
 from harness.evaluation.neighbours import prompts_of_mteb
 from harness.evaluation.protocol import Prompt, Protocol
 from harness.evaluation.run import fit_cell
@@ -179,6 +181,20 @@ def test_every_form_of_a_report_has_every_number(search):
     facts = verification_facts(verification)
     assert (facts["checked"], facts["hold"], len(facts["numbers"])) == (1, 0, 2)
     json.dumps(facts)
+
+
+def test_only_what_is_not_cached_is_announced_by_the_rate_that_was_measured(search):
+    numbers = [measured_number(search), number_of_card("0.5", "pearson")]
+    cached = work_of_check(search, numbers)
+    assert str(cached) == "1 task: all encodings are in the cache"
+    prompted = number_of_card("0.5", settings={"prompt": "not seen before: "})
+    work = work_of_check(search, [*numbers, prompted])
+    texts = set(search.loader.texts(TASK).sentences)
+    assert (work.encoded, work.texts) == ((TASK.name,), len(texts))
+    rate = search.encoder(Protocol(search.model).method(TASK).encoder).cache.rate
+    assert work.seconds == pytest.approx(sum(map(len, texts)) / rate)
+    missing = replace(prompted, why_not="no task here")
+    assert work_of_check(search, [missing]).tasks == ()
 
 
 # What others may have meant

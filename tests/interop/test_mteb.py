@@ -23,8 +23,9 @@ from refusals import refused
 from sentence_transformers import SentenceTransformer
 
 import harness
-from harness.conclusions.cards import Verification, data_sets, numbers_of_model
+from harness.conclusions.cards import data_sets, numbers_of_model
 from harness.conclusions.training_data import read_training_data
+from harness.conclusions.verification import Verification
 from harness.core.errors import UsageError
 from harness.core.files import write_json
 from harness.core.metrics import cosine, tie_rounded
