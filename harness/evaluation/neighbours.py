@@ -250,7 +250,7 @@ def _choices_of_lengths(
 
 
 def _choices_of_post(method: Method, registry: Registry) -> Iterator[Choice]:
-    """No post-processors, their other orders, other dimensions of whitening, other corpora."""
+    """No post-processors, other orders, dimensions of whitening, sides of NATSV and corpora."""
     yield Choice("post", (), "no post-processing")
     for order in permutations(method.post):
         if order != method.post:
@@ -261,6 +261,11 @@ def _choices_of_post(method: Method, registry: Registry) -> Iterator[Choice]:
             if name != names[-1]:
                 post = (*method.post[:-1], *registry.parse_posts(name))
                 yield Choice("post", post, f"{name} instead of {names[-1]}")
+    if names[-1].startswith("natsv:"):
+        # As in the program of BERT-flow's Table 5.
+        forgetful = names[-1].replace("natsv:", "natsv-first:")
+        post = (*method.post[:-1], *registry.parse_posts(forgetful))
+        yield Choice("post", post, "nulled in the first sentence of each pair alone")
     for corpus in TARGETS:
         if corpus != method.fit_on:
             yield Choice("fit_on", corpus, f"the fit on {corpus}")

@@ -59,6 +59,14 @@ def test_the_pooling_before_whitening_is_found_by_all_columns(search):
     assert (found.is_found, found.state) == (True, CellState.EXACT)
 
 
+def test_a_program_that_forgets_the_second_sentence_is_found(places):
+    search = Search.of(REGISTRY.parse("bert-mini.mean+natsv:3@target"), places, FEW)
+    post = REGISTRY.parse_posts("natsv-first:3")
+    targets = targets_of(search, replace(Protocol(search.model), post=post))
+    [found] = search_row(search, targets).given
+    assert found.words == "nulled in the first sentence of each pair alone"
+
+
 def test_two_choices_are_found_where_one_is_not_enough(search):
     choices = (
         Choice("correlation", "pearson", "Pearson for Spearman"),
