@@ -59,8 +59,8 @@ def encoding(count: int = 5, depth: int = 4, width: int = 6) -> Encoding:
     rng = np.random.default_rng(0)
     mean = rng.normal(size=(count, depth + 1, width)).astype(np.float32)
     pooler, native = rng.normal(size=(2, count, width)).astype(np.float32)
-    of_layers = rng.normal(size=(3, *mean.shape)).astype(np.float32)
-    layer_cls, layer_max, layer_sep = of_layers
+    of_layers = rng.normal(size=(4, *mean.shape)).astype(np.float32)
+    layer_cls, layer_max, layer_sep, layer_weighted = of_layers
     return Encoding(
         layers=tuple(range(depth + 1)),
         depth=depth,
@@ -68,6 +68,7 @@ def encoding(count: int = 5, depth: int = 4, width: int = 6) -> Encoding:
         layer_cls=layer_cls,
         layer_max=layer_max,
         layer_sep=layer_sep,
+        layer_weighted=layer_weighted,
         lengths=np.arange(2, count + 2, dtype=np.float32)[:, None],
         cls=layer_cls[:, -1],
         pooler=pooler,

@@ -164,6 +164,7 @@ ENCODING_SHAPES = {
     "mean": "(N, L, D)",
     "layer_cls": "(N, L, D)",
     "layer_max": "(N, L, D)",
+    "layer_weighted": "(N, L, D)",
     "layer_sep": "(N, L, D)",
     "cls": "(N, D)",
     "pooler": "(N, D)",
@@ -191,6 +192,9 @@ class Encoding:
             or gives that of the last layer alone.
         layer_max: The largest value of each coordinate over the tokens, for each kept
             layer; None where the encoder was not asked for it.
+        layer_weighted: The mean over the tokens of each kept layer in which the first token
+            counts once, the second twice and so on; None where the encoder was not asked
+            for it.
         layer_sep: The special token that ends a text, [SEP], in each kept layer; None
             where the encoder has none, or was not asked for it.
         cls: The last layer's summary token; None where the encoder has none.
@@ -227,6 +231,7 @@ class Encoding:
     lengths: Float32[np.ndarray, "N 1"] | None = None
     layer_max: Float32[np.ndarray, "N L D"] | None = None
     layer_sep: Float32[np.ndarray, "N L D"] | None = None
+    layer_weighted: Float32[np.ndarray, "N L D"] | None = None
 
     def __post_init__(self) -> None:
         for name, array in self.arrays.items():

@@ -51,6 +51,7 @@ PREFIXES = {
     "layer_cls": "cls.",
     "layer_max": "max.",
     "layer_sep": "sep.",
+    "layer_weighted": "weighted.",
 }
 LENGTHS_TENSOR = "lengths"  # the tokens of each sentence, after it was cut
 STATISTICS = frozenset({*PREFIXES, LENGTHS_TENSOR})

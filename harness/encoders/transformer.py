@@ -299,7 +299,7 @@ class TransformerEncoder:
         """
         # A pass over padding, or through modules, gives no others.
         with_statistics = getattr(self.kernel, "with_statistics", None)
-        further = statistics & {"layer_max", "layer_sep"}
+        further = statistics & {"layer_max", "layer_sep", "layer_weighted"}
         if with_statistics is None or further <= self.plain_kernel.statistics:
             return self
         further |= self.plain_kernel.statistics

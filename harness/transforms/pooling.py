@@ -25,6 +25,7 @@ TOKENS_OF_STATISTICS = {
     "layer_cls": "summary token",
     "layer_max": "maximum over the tokens",
     "layer_sep": "special token at the end",
+    "layer_weighted": "weighted mean over the tokens",
 }
 MIX_ARGUMENT = re.compile(rf"{NUMBER}(?:_{NUMBER})*(?:_g{NUMBER})?")
 
@@ -257,6 +258,37 @@ class LayerMax:
 
 
 @dataclass(frozen=True)
+class LayerWeightedMean:
+    """The mean over the tokens of one layer, each weighted by its place, `weighted-mean:11`.
+
+    The first token, [CLS], counts once and the last most, as in SGPT (Muennighoff, 2022,
+    arXiv 2202.08904) and in sentence-transformers' `weightedmean`.
+
+    Attributes:
+        name: Its name in ids.
+        layer: The layer; a negative number counts from the last, as in Python.
+    """
+
+    name: str
+    layer: int
+
+    statistics: ClassVar[tuple[str, ...]] = ("layer_weighted",)
+
+    def with_argument(self, argument: str) -> LayerWeightedMean:
+        """The weighted mean of the layer of this number."""
+        number = _layer_number(self.name, argument)
+        return LayerWeightedMean(f"{self.name}:{number}", number)
+
+    def hidden_states(self, depth: int) -> tuple[int, ...]:
+        """The layer, in an encoder of this depth."""
+        return _one_layer(self.name, self.layer, depth)
+
+    def __call__(self, encoding: Encoding) -> Float[np.ndarray, "N D"]:
+        [layer] = self.hidden_states(encoding.depth)
+        return _of_layer(self.name, encoding, "layer_weighted", layer)
+
+
+@dataclass(frozen=True)
 class MeanWithout:
     """The mean over the tokens of one layer without [CLS], [SEP] or both.
 
@@ -458,12 +490,19 @@ SECOND_LAST_CLS = LayerCls("second-last-cls", -2)
 
 # These are computed and stored only where a method reads them: all layers in one pass.
 MAX = LayerMax("max", -1)
+WEIGHTED_MEAN = LayerWeightedMean("weighted-mean", -1)
 MEAN_WITHOUT_CLS = MeanWithout("mean-without-cls", ("layer_cls",), -1)
 MEAN_WITHOUT_SEP = MeanWithout("mean-without-sep", ("layer_sep",), -1)
 MEAN_WITHOUT_SPECIAL = MeanWithout(
     "mean-without-special", ("layer_cls", "layer_sep"), -1
 )
-ON_REQUEST = (MAX, MEAN_WITHOUT_CLS, MEAN_WITHOUT_SEP, MEAN_WITHOUT_SPECIAL)
+ON_REQUEST = (
+    MAX,
+    WEIGHTED_MEAN,
+    MEAN_WITHOUT_CLS,
+    MEAN_WITHOUT_SEP,
+    MEAN_WITHOUT_SPECIAL,
+)
 
 LAYER = LayerMean("layer", (-1,))
 MIX = Mix()

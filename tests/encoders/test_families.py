@@ -82,7 +82,8 @@ def test_every_layer_the_summary_and_the_pooler_are_the_models_own(
 ):
     """In one batch, and beside that in batches of one."""
     encoder = TINY.load(folder_of_family(name), tmp_path)
-    encoder = encoder.with_statistics(frozenset({"layer_max", "layer_sep"}))
+    statistics = frozenset({"layer_max", "layer_sep", "layer_weighted"})
+    encoder = encoder.with_statistics(statistics)
     encoding = encoder.encode(TEXTS)
     alone = tiny_models.in_batches(encoder, 1).encode(TEXTS)
     assert encoding_gap(alone, encoding) <= ROUNDING
@@ -101,6 +102,10 @@ def test_every_layer_the_summary_and_the_pooler_are_the_models_own(
             )
             largest = state[0].amax(dim=0)
             assert relative_gap(encoding.layer_max[row, layer], largest) <= ROUNDING
+            places = torch.arange(1.0, len(state[0]) + 1)
+            weighted = (places @ state[0]) / places.sum()
+            gap = relative_gap(encoding.layer_weighted[row, layer], weighted)
+            assert gap <= ROUNDING
             if encoding.layer_sep is not None:
                 without = state[0, 1:-1].sum(dim=0) / max(1, len(state[0]) - 2)
                 pooling = MEAN_WITHOUT_SPECIAL.with_argument(str(layer))

@@ -68,7 +68,7 @@ class PaddedKernel:
         has_separator: Whether every text ends with a special token that is not the
             summary token.
         statistics: What is computed of each layer beside the mean and the summary token:
-            `layer_max`, `layer_sep`, or both.
+            some of `layer_max`, `layer_sep` and `layer_weighted`.
     """
 
     model: Any
@@ -118,6 +118,11 @@ class PaddedKernel:
             padding = ~mask[:, :, None]  # (B, T, 1)
             largest = [state.masked_fill(padding, -inf).amax(dim=1) for state in states]
             outputs["layer_max"] = torch.stack(largest, dim=1)
+        if "layer_weighted" in self.statistics:
+            places = (mask.cumsum(dim=1) * mask)[:, None].float()  # (B, 1, T)
+            weighted = [places @ state.float() for state in states]
+            totals = places.sum(dim=2, keepdim=True)  # (B, 1, 1)
+            outputs["layer_weighted"] = torch.cat(weighted, dim=1) / totals
         if "layer_sep" in self.statistics and self.has_separator:
             rows = torch.arange(len(batch), device=lengths.device)
             ends = [state[rows, lengths - 1] for state in states]
@@ -629,13 +634,17 @@ class LayerStatistics:
                 self._reduce(name, states, of_layer)
 
     def _reduce(self, name: str, states: States, output: Float[Tensor, "N D"]) -> None:
-        """Write the mean or the maximum over the tokens of each sentence into a row."""
+        """Write a mean or the maximum over the tokens of each sentence into a row."""
         row = 0
         for run in self.runs:
             tokens = states[run.tokens].view(run.sentences, run.length, -1)
             rows = output[row : row + run.sentences]
             if name == "mean":
                 torch.mean(tokens, dim=1, dtype=output.dtype, out=rows)
+            elif name == "layer_weighted":
+                places = torch.arange(1, run.length + 1, device=tokens.device)
+                shares = (places / places.sum()).to(output.dtype)
+                rows.copy_(shares @ tokens.to(output.dtype))
             else:
                 rows.copy_(tokens.amax(dim=1))
             row += run.sentences
