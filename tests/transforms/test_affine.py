@@ -87,6 +87,19 @@ def test_a_constant_coordinate_has_no_variance_at_all(count):
         assert not moments.scatter[-3:].any()
 
 
+def test_no_rows_and_values_that_are_not_finite_are_refused():
+    for parts in ([], iter(())):
+        with refused(ScoreError, "^no sentences to fit on"):
+            Moments.merged(parts)
+    x = rows(3, 2)
+    for empty, repeats in ((x[:0], None), (x, np.zeros(3, np.int64))):
+        with refused(ScoreError, "^no sentences to fit on"):
+            Moments.of(empty, repeats)
+    x[1, 0] = x[2, 1] = np.nan
+    with refused(ScoreError, "^row 1 of the vectors .* not finite"):
+        Moments.of(x)
+
+
 # Principal directions
 
 
@@ -110,6 +123,7 @@ def test_directions_are_sorted_and_their_largest_coordinates_are_positive():
         assert (found.vectors[largest, np.arange(6)] > 0).all()
         again = (found.vectors * found.values) @ found.vectors.T
         np.testing.assert_allclose(again, moments.covariance, atol=1e-12)
+    assert principal_directions(np.diag([0.0, 4.0, 0.0])).rank == 1
     with refused(ScoreError, "^all vectors to fit on are equal"):
         principal_directions(np.zeros((3, 3)))
 
