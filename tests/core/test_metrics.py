@@ -20,7 +20,7 @@ from sklearn.metrics.pairwise import (
 
 from harness.contracts.samples import rows
 from harness.core.errors import ScoreError
-from harness.core.metrics import PairRows, cosine, geometry, score
+from harness.core.metrics import PairRows, cosine, geometry, score, undefined_reason
 from harness.core.metrics.correlation import (
     CORRELATION_SCORES,
     METRIC,
@@ -43,10 +43,12 @@ DIGITS = 1e-9
 CORRELATIONS = {"spearman": spearmanr, "pearson": pearsonr}
 
 
+def task_of(metric):
+    return Task("t", lambda *_: None, ("dev", "test"), ("test",), metric, "none", "raw")
+
+
 def scores_of(metric, values, pairs):
-    splits = ("dev", "test")
-    task = Task("t", lambda *_: None, splits, ("test",), metric, "none", "raw")
-    return score(task, values, pairs)
+    return score(task_of(metric), values, pairs)
 
 
 def pairs_with(gold, group=None):
@@ -155,6 +157,30 @@ def test_pearson_of_nearly_equal_similarities_is_that_of_the_similarities():
     equal = np.array([1.0, 1.0 - 1e-16, 1.0 - 2e-16])  # but for rounding
     scores = scores_of("correlation", equal, pairs_with(range(3)))
     assert (scores["pearson"]["all"], scores["spearman"]["all"]) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("values", "gold", "group", "reason"),
+    [
+        ([0.1], [1], "a", "fewer than two pairs"),
+        ([0.1, 0.1 + 1e-15], [1, 2], "aa", "all similarities are equal"),
+        ([0.1, 0.2], [1, 1], "aa", "all gold scores are equal"),
+        ([0.1, 0.2], [1, 2], "aa", None),
+    ],
+)
+def test_why_there_is_no_score_is_said(values, gold, group, reason):
+    task = task_of("correlation")
+    pairs, values = pairs_with(gold, tuple(group)), np.array(values)
+    scores = score(task, values, pairs)
+    assert undefined_reason(task, scores, values, pairs) == reason
+
+
+def test_a_mean_over_subsets_is_undefined_where_a_subset_has_no_score():
+    values, pairs = np.array([0.1, 0.2, 0.3]), pairs_with([1, 2, 2], tuple("abb"))
+    scores = score(task_of("correlation"), values, pairs)["spearman"]
+    assert scores["all"] == pytest.approx(100 * spearmanr(values, pairs.gold)[0])
+    assert (scores["mean"], scores["wmean"]) == (None, None)
+    assert scores["groups"] == {"a": None, "b": None}
 
 
 # Other similarity functions
