@@ -18,6 +18,7 @@ from harness.conclusions.noise import (
     between_of,
     lead,
     leads_of,
+    least_difference,
 )
 from harness.conclusions.training_data import SeenPairs
 from harness.conclusions.widths import (
@@ -26,6 +27,7 @@ from harness.conclusions.widths import (
     TaskScores,
     chance_to_find,
     deviation_of_a_pair,
+    pairs_of_task,
     standard_error,
     task_pairs,
 )
@@ -291,6 +293,29 @@ def test_of_relatives_the_one_of_the_same_data_counts_then_the_one_over_most_see
         ([few, many, other_data], 0.2),
     ):
         assert Spreads(relatives[::order]).of(mine).deviation == deviation
+
+
+def test_the_least_difference_of_an_average_is_of_its_tasks_own_scores():
+    rows = ("sbert-nli-base", "avg-bert-embeddings")
+    first, second = (number(f"sbert.t1/{row}/avg") for row in rows)
+    columns = first.column.average_of
+    scores = [
+        TaskScores(
+            pairs_of_task(column),
+            *(number(f"sbert.t1/{row}/{column}").score for row in rows),
+            between=0.9,
+        )
+        for column in columns
+    ]
+    found = least_difference(first, second, [0.9] * len(columns))
+    assert found == pytest.approx(LEVEL_95 * standard_error(scores))
+    # The mean over subsets gives small ones the weight of large ones.
+    sts12 = number("sbert.t1/sbert-nli-base/sts12")
+    of_all, of_mean = (
+        least_difference(each, each, [0.9])
+        for each in (sts12, replace(sts12, aggregation="mean"))
+    )
+    assert of_mean / of_all == pytest.approx(pairs_of_task("sts12").inflation("mean"))
 
 
 def test_similarities_that_are_here_take_the_place_of_the_range():
