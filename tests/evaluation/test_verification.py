@@ -31,7 +31,7 @@ from harness.report.card_check import (
     verification_text,
 )
 from harness.resolve import resolve
-from harness.transforms.pooling import CLS, MAX, MEAN
+from harness.transforms.pooling import CLS, MAX, MEAN, WEIGHTED_MEAN
 
 REGISTRY = load_registry()
 # The splits of a data set, with few pairs each.
@@ -64,7 +64,9 @@ def known(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(neighbours, "LENGTHS", (16, 8))
         patch.setattr(neighbours, "PADDED_LENGTHS", (32,))
-        patch.setattr(neighbours, "_poolings", lambda _: [CLS, MEAN, MAX])
+        patch.setattr(
+            neighbours, "_poolings", lambda _: [CLS, MEAN, MAX, WEIGHTED_MEAN]
+        )
         patch.setattr(neighbours, "KNOWN_PROMPTS", neighbours.KNOWN_PROMPTS[:2])
         yield resolve(places, [f"made={folder / 'made'}"])
 
@@ -209,6 +211,7 @@ PASSAGE = Prompt("tried-passage", "passage: ")
         ({"prompt": PASSAGE}, ("the prompt 'passage: '",)),
         ({"pooling": CLS}, ("pooling cls instead of native",)),
         ({"pooling": MAX}, ("pooling max instead of native",)),
+        ({"pooling": WEIGHTED_MEAN}, ("pooling weighted-mean instead of native",)),
         ({"max_length": 8}, ("max length 8",)),
         ({"form": "test-dev"}, ("raw text, split test+dev (mini-sts.test-dev)",)),
         pytest.param(
