@@ -660,7 +660,10 @@ def weighed(
         if weighed_reading is not None:
             kept.append(weighed_reading)
     told = {
-        statement for each in kept if each.is_fault for statement in each.statements
+        statement
+        for each in kept
+        if each.is_fault and each.certainty != "possible"
+        for statement in each.statements
     }
     for row in card_rows(numbers):
         kept += _of_measured(row, told, rows_of_score(rows, row.score), model)
@@ -690,6 +693,8 @@ def _weighed(reading: CardReading) -> CardReading | None:
         return None
     if number.holds and reading.about != "scale":
         return None
+    if reading.how == ANOTHER_DIGIT:  # which says how they differ, and not why
+        return replace(reading, is_measured=True)
     fits = max(reading.evidence.fits, 2)
     evidence = Evidence(kind="digits", fits=fits, columns=fits)
     return replace(reading, evidence=evidence, is_measured=True)

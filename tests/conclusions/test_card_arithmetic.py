@@ -114,6 +114,20 @@ def test_a_row_that_may_be_of_this_folder_is_hedged_until_scores_are_measured():
     assert not other[0].explains
 
 
+def test_of_two_rows_with_the_same_figures_this_models_own_is_the_owner():
+    own = ROWS["mteb.1-12-75/minilm"]
+    copy = {
+        column: replace(
+            number, method=None, row=replace(number.row, id="copy", label="Copy")
+        )
+        for column, number in own.items()
+    }
+    rows = {"mteb.1-12-75/copy": copy, "mteb.1-12-75/minilm": own}
+    [reading] = read_card(card(POINTS), rows, OWN)
+    assert (reading.is_own, reading.is_fault) == (True, False)
+    assert [each.is_own for each in read_card(card(POINTS), rows, UNKNOWN)] == [False]
+
+
 def test_own_published_numbers_that_do_not_come_out_are_said_to_be_so():
     readings = read_card(card(POINTS), ROWS, OWN)
     assert not any(each.is_fault for each in readings)
@@ -157,7 +171,8 @@ def test_digits_are_told_by_the_row_that_has_the_others(value, how, model):
     assert reading.certainty == surely
     left = weighed([reading], measured(numbers, POINTS), ROWS, model)
     told = [each for each in left if each.about == "digits"]
-    assert [(each.how, each.certainty) for each in told] == [(how, "certain")]
+    surely = "possible" if how == "one digit is another" else "certain"
+    assert [(each.how, each.certainty) for each in told] == [(how, surely)]
 
 
 def test_digits_of_a_number_that_holds_or_scores_otherwise_are_no_cause():
