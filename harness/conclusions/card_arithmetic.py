@@ -553,7 +553,7 @@ def _averages(
 
 def _groups(figures: Figures) -> list[Figures]:
     """The figures that an average may be over: the seven of the papers, five of these, all."""
-    groups = []
+    groups: list[Figures] = []
     for names in (STS_COLUMNS, STS_COLUMNS[:5], tuple(figures)):
         if all(name in figures for name in names):
             group = {name: figures[name] for name in names}
