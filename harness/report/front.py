@@ -166,22 +166,38 @@ def outcome_of_papers(folder: Conclusions) -> str:
 
 
 def differing(folder: Conclusions) -> ShownTable | None:
-    """The four papers' numbers that differ from what was measured, each with the reason."""
+    """The four papers' numbers that differ from what was measured, each with the reason.
+
+    A number that another table quotes stands here once, where it was first printed.
+    """
     inherited = {
         average.id for misprint in folder.misprints for average in misprint.averages
     }
+    differ = {
+        reproduction.number.id: reproduction
+        for reproduction in _of_four_papers(folder)
+        if reproduction.state is CellState.DIFFERS
+    }
     rows = []
-    for reproduction in _of_four_papers(folder):
+    quotations = 0
+    for reproduction in differ.values():
         number = reproduction.number
-        if reproduction.state is not CellState.DIFFERS:
+        if any(
+            standing.kind is StandingKind.QUOTED and standing.other.id in differ
+            for standing in folder.standings.get(number.id, ())
+        ):
+            quotations += 1
             continue
-        reason = "not explained"
+        reason = number.row.differs or "not explained"
         if number.is_misprint:
             reason = number.notes[0]
         elif number.id in inherited:
             reason = "the mean of its row, with a misprint in it"
         place = f"{number.place}: {number.row.label}, {number.column.label}"
         rows.append([place, reason, number.shown, reproduction.shown])
+    if quotations:
+        repeated = f"and, in tables that quote them, {counted(quotations, 'number')}"
+        rows.append([repeated, "as above", "", ""])
     head = ("what differs", "why", "printed", "measured")
     return table_of(head, rows, texts=2) if rows else None
 

@@ -157,6 +157,7 @@ class Row:
         note: A note on the row.
         notes: Notes on its numbers.
         misprints: What is printed in the place of a number, in words: `the number of STS13`.
+        differs: Why what was measured differs, as far as that is known, in a few words.
         verbatim: Words of the paper, by the key that they explain.
     """
 
@@ -189,6 +190,7 @@ class Row:
     note: str = ""
     notes: TextByName = field(default_factory=dict)
     misprints: TextByName = field(default_factory=dict)
+    differs: str = ""
     verbatim: TextByName = field(default_factory=dict)
 
     @property
