@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from harness.conclusions.cards import CardNumber
 from harness.core.errors import HarnessError
+from harness.core.interfaces import EncoderConfig
 from harness.core.terminal import counted, duration
 from harness.evaluation.search import Search
 from harness.transforms.pooling import statistics_of
@@ -52,7 +53,7 @@ def work_of_check(search: Search, numbers: Iterable[CardNumber]) -> CheckWork:
     """
     tasks: dict[str, None] = {}
     encoded: dict[str, None] = {}
-    missing: dict[str, dict[str, None]] = {}  # texts by encoder
+    missing: dict[EncoderConfig, dict[str, None]] = {}  # texts by encoder
     rates = []
     seen = set()
     for number in numbers:
@@ -71,7 +72,7 @@ def work_of_check(search: Search, numbers: Iterable[CardNumber]) -> CheckWork:
                 tasks[name] = None
                 if lacking:
                     encoded[name] = None
-                    of_encoder = missing.setdefault(method.encoder.name, {})
+                    of_encoder = missing.setdefault(method.encoder, {})
                     of_encoder.update(dict.fromkeys(lacking))
     characters = sum(len(text) for texts in missing.values() for text in texts)
     rate = next(filter(None, rates), None)

@@ -83,9 +83,9 @@ class Search:
         note: Is called with a sentence on what is going to be measured.
         records: The scores as a record has them, by method and task; an error where they
             cannot be measured.
-        opened: The encoders that were opened, by name.
+        opened: The encoders that were opened; those under two prompts have one name.
         missing: What has to be encoded, by the texts of a cell.
-        shards: How many shards an opened cache had when it was looked at last, by name.
+        shards: How many shards the cache of an encoder had when it was looked at last.
         likely: The choices that explained earlier rows, which are encoded for first.
     """
 
@@ -97,9 +97,9 @@ class Search:
     records: dict[tuple[str, str], Mapping[str, Any] | HarnessError] = field(
         default_factory=dict
     )
-    opened: dict[str, CachedEncoder] = field(default_factory=dict)
+    opened: dict[EncoderConfig, CachedEncoder] = field(default_factory=dict)
     missing: dict[Texts, Missing] = field(default_factory=dict)
-    shards: dict[str, int] = field(default_factory=dict)
+    shards: dict[EncoderConfig, int] = field(default_factory=dict)
     likely: list[Choices] = field(default_factory=list)
 
     @classmethod
@@ -128,7 +128,7 @@ class Search:
 
         Raises AssetMissing if its files are not here.
         """
-        if config.name not in self.opened:
+        if config not in self.opened:
             places, name = self.loader.places, base_name(config.name)
             stated = self.model.method.encoder.member(0)
             if name != base_name(stated.name):
@@ -137,9 +137,9 @@ class Search:
                 encoders = {**places.encoders, **files}
                 self.loader.places = replace(places, encoders=encoders)
             encoder = CachedEncoder.open(config, self.loader.places)
-            self.opened[config.name] = encoder
-            self.shards[config.name] = len(encoder.cache.shards)
-        return self.opened[config.name]
+            self.opened[config] = encoder
+            self.shards[config] = len(encoder.cache.shards)
+        return self.opened[config]
 
     def depth(self) -> int:
         """The last layer of the model's transformer; 0 for an encoder without layers.
@@ -160,10 +160,10 @@ class Search:
                 except UsageError as error:
                     self.records[key] = error
         in_order = sorted(planned.values(), key=run_order)
-        for name, group in groupby(in_order, lambda cell: cell.encoder.name):
+        for encoder, group in groupby(in_order, lambda cell: cell.encoder):
             of_encoder = [*group]
             with suppress(HarnessError):  # which is the outcome of its cells
-                self._use(self.encoder(of_encoder[0].encoder))
+                self._use(self.encoder(encoder))
             for outcome in execute(of_encoder, self.context):
                 result: Mapping[str, Any] | HarnessError = HarnessError(outcome.message)
                 if outcome.record is not None:
@@ -171,7 +171,7 @@ class Search:
                 elif outcome.status == "asset missing":
                     result = AssetMissing(outcome.message, outcome.remedy)
                 self.records[outcome.cell.method, outcome.cell.task] = result
-            self._forget_what_was_missing(name)
+            self._forget_what_was_missing(encoder)
 
     def _use(self, encoder: CachedEncoder) -> None:
         """Make an encoder the one of the run, which alone has its weights in memory."""
@@ -179,18 +179,18 @@ class Search:
         if last is None or last.config != encoder.config:
             self.context.last_encoder = replace(encoder)
 
-    def _forget_what_was_missing(self, name: str) -> None:
+    def _forget_what_was_missing(self, config: EncoderConfig) -> None:
         """After an encoder has encoded, other maximum lengths of it may lack less."""
-        encoder = self.opened.get(name)
-        if encoder is None or len(encoder.cache.shards) == self.shards.get(name):
+        encoder = self.opened.get(config)
+        if encoder is None or len(encoder.cache.shards) == self.shards.get(config):
             return
-        self.shards[name] = len(encoder.cache.shards)
+        self.shards[config] = len(encoder.cache.shards)
         self.missing.clear()
         shared_key = encoder.identity.shared_key
         for other in [*self.opened.values()]:
             is_other_length = shared_key and other.identity.shared_key == shared_key
             if is_other_length and other is not encoder:
-                del self.opened[other.config.name]
+                del self.opened[other.config]
 
     def scores(self, protocol: Protocol, stated: Task) -> Mapping[str, Any]:
         """The scores of a protocol on a task as a record has them.
@@ -222,7 +222,7 @@ class Search:
         task = protocol.task(stated, self.registry)
         method = protocol.method(task)
         statistics = statistics_of(method.pooling)
-        return method.encoder.name, statistics, task.name, method.fit_on
+        return method.encoder, statistics, task.name, method.fit_on
 
     def lacks(self, protocol: Protocol, stated: Task) -> Missing:
         """What has to be encoded for a protocol on a task.
