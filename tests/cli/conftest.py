@@ -7,9 +7,12 @@ from importlib import import_module
 import pytest
 from committed import RESULTS
 from fakes import PROBE, FakeConfig, corpus, numbered, registry
+from fixtures import forget_plugins
 from processes import Ended
 
 from harness.cli import SECTIONS, main
+from harness.core.metrics import metrics
+from harness.data import places
 from harness.registry import load_registry
 
 # Commands are imported before a test replaces what they import.
@@ -31,6 +34,17 @@ class Answer(Ended):
             line for line in self.err.splitlines() if line.startswith("harness: ")
         ]
         return line
+
+
+@pytest.fixture(autouse=True)
+def without_loaded_plugins():
+    """What a test loads is gone behind it."""
+    kept = dict(places.PLUGIN_ASSETS), dict(metrics())
+    yield
+    forget_plugins()
+    for held, before in zip((places.PLUGIN_ASSETS, metrics()), kept, strict=True):
+        held.clear()
+        held.update(before)
 
 
 @pytest.fixture

@@ -4,37 +4,17 @@ import json
 import sys
 
 import pytest
+from fixtures import forget_plugins
 from processes import ROOT
 
 from harness.contracts.laws import load_plugins
 from harness.core.errors import UsageError
-from harness.core.metrics import metrics
 from harness.core.provenance import PLUGINS, plugins_of
-from harness.data import places
 from harness.data.places import Places, packaged
 from harness.plugins import import_plugins, plugins_in_use
 from harness.registry import load_registry
 
 METHOD, TASK = "glove-mini.mean+mine@target", "mini-sts"
-
-
-def forget():
-    """Forget the plug-ins that are loaded, as a new process would not know them."""
-    PLUGINS.clear()
-    for name in [*sys.modules]:
-        if name.startswith(("harness_plugins.", "my_package")):
-            del sys.modules[name]
-
-
-@pytest.fixture(autouse=True)
-def without_loaded_plugins():
-    """What a test loads is gone behind it."""
-    kept = dict(places.PLUGIN_ASSETS), dict(metrics())
-    yield
-    forget()
-    for held, before in zip((places.PLUGIN_ASSETS, metrics()), kept, strict=True):
-        held.clear()
-        held.update(before)
 
 
 @pytest.fixture
@@ -153,7 +133,7 @@ def test_what_only_reads_results_imports_none(
 ):
     file = new_plugin_file("method")
     assert call(f"run --plugin {file} -m {METHOD} -t {TASK}").status == 0
-    forget()
+    forget_plugins()
     tell = "from pathlib import Path\nPath('imported').touch()\n"
     for source in (file, installed / "methods.py"):
         source.write_text(source.read_text() + tell)
@@ -179,7 +159,7 @@ def test_a_cell_is_measured_again_after_its_plug_in_has_changed(
     for _ in range(2):
         assert call(f"run --plugin {file} -m {METHOD} -t {TASK}").status == 0
         digests.append(record_of(tmp_path / "runs")["digests"])
-        forget()
+        forget_plugins()
         file.write_text(file.read_text() + "\n# changed\n")
     before, after = digests
     assert {name for name in after if after[name] != before[name]} == {"plugin mine"}
@@ -231,7 +211,7 @@ def test_the_code_of_a_plug_in_is_in_the_key_of_each_encoder_that_holds_it(tmp_p
     glove, bert = packaged(encoders["glove-mini"]), packaged(encoders["bert-mini"])
     file, keys = tmp_path / "kept.py", []
     for text in (KEPT, f"{KEPT}# changed\n"):
-        forget()
+        forget_plugins()
         file.write_text(text)
         load_plugins([file])
         module = sys.modules["harness_plugins.kept"]

@@ -2,9 +2,12 @@
 
 import importlib.util
 import os
+import sys
 from pathlib import Path
 
 import pytest
+
+from harness.core.provenance import PLUGINS
 
 
 def rest_slow(names, *default):
@@ -60,3 +63,11 @@ def minilm():
     if spec is None:
         pytest.skip("the minilm extra is not installed: pip install .[minilm]")
     return Path(spec.submodule_search_locations[0]) / "model"
+
+
+def forget_plugins():
+    """Forget the plug-ins that are loaded, as a new process would not know them."""
+    PLUGINS.clear()
+    for name in [*sys.modules]:
+        if name.startswith(("harness_plugins.", "my_package")):
+            del sys.modules[name]
