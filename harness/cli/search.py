@@ -45,6 +45,17 @@ def method_of_model(known: Resolution) -> Method:
     return method
 
 
+def search_of(method: Method, known: Resolution, most_encodings: int | None) -> Search:
+    """The search of a method, which says on stderr what it is going to measure."""
+    return Search.of(
+        method,
+        known.places,
+        known.registry,
+        most_encodings=most_encodings,
+        note=opt.note,
+    )
+
+
 def search_number(
     task_name: str,
     target: str,
@@ -138,13 +149,7 @@ def _search_and_say(
     as_json: bool,
 ) -> int:
     """Search for the protocols of numbers, and print what was found; the exit status."""
-    search = Search.of(
-        method,
-        known.places,
-        known.registry,
-        most_encodings=most_encodings,
-        note=opt.note,
-    )
+    search = search_of(method, known, most_encodings)
     opt.note(f"records: {search.context.store.folder}")
     with Bar(sys.stderr) as search.context.progress:
         found = search_row(search, targets)

@@ -20,7 +20,7 @@ from typing import Annotated
 import typer
 
 from harness.cli import options as opt
-from harness.cli.search import method_of_model
+from harness.cli.search import method_of_model, search_of
 from harness.conclusions.card_arithmetic import (
     CardReading,
     ModelIdentity,
@@ -188,13 +188,7 @@ def _opened(
         AssetMissing: The model is not on this machine.
     """
     method = method_of_model(known)
-    search = Search.of(
-        method,
-        known.places,
-        known.registry,
-        most_encodings=most_encodings,
-        note=opt.note,
-    )
+    search = search_of(method, known, most_encodings)
     encoder = method.encoder.member(0)
     folder = known.places.encoder(encoder)
     weights = search.encoder(encoder).identity.digests.get("weights", "")

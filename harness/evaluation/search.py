@@ -215,7 +215,7 @@ class Search:
     # What has to be encoded
 
     def texts_of(self, protocol: Protocol, stated: Task) -> Texts:
-        """What is encoded for a protocol; what is equal is encoded together.
+        """The encoder and the texts of a cell: cells that share them are encoded in one pass.
 
         Raises UsageError for what the model does not have.
         """

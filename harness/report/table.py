@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import markupsafe
 from markupsafe import Markup
+from tabulate import tabulate
 
 from harness.core.terminal import text_table
 from harness.core.toml import read_typed
@@ -147,7 +148,6 @@ def method_cell(method: str, *, is_tied: bool = False) -> ShownCell:
 
 # Markdown
 
-HEAD_PADDING = 2  # blanks beside a heading, so that the rule below it has three dashes
 WHITE_SPACE = re.compile(r"[\x00-\x20\x7f\x85\u2028\u2029]+")  # a no-break space stays
 CODE_SPAN = re.compile(r"`([^`<>]+)`")  # which shows its text as it is
 ENTITY_START = re.compile(r"&(?=#?\w+;)")
@@ -191,31 +191,22 @@ def anchor(heading: str) -> str:
 
 def markdown(table: ShownTable) -> str:
     """The table in Markdown, without its title and notes."""
-    head = [_in_markdown(ShownCell(column.heading)) for column in table.columns]
     rows = []
     for row in table.rows:
         cells = [_in_markdown(cell) for cell in row.cells]
         if row.kind == HEADING:
             cells = [f"*{cells[0]}*", *[""] * (len(table.columns) - 1)]
         rows.append(cells)
-    is_left = [column.is_text for column in table.columns]
-    widths = [
-        max([len(heading) + HEAD_PADDING, *map(len, texts)])
-        for heading, *texts in zip(head, *rows, strict=True)
-    ]
-
-    def line(texts: Iterable[str]) -> str:
-        padded = [
-            text.ljust(width) if left else text.rjust(width)
-            for text, width, left in zip(texts, widths, is_left, strict=True)
-        ]
-        return f"| {' | '.join(padded)} |"
-
-    rules = [
-        f":{'-' * (width + 1)}" if left else f"{'-' * (width + 1)}:"
-        for width, left in zip(widths, is_left, strict=True)
-    ]
-    return "\n".join([line(head), f"|{'|'.join(rules)}|", *map(line, rows)])
+    # A column is one cell of several lines, since tabulate takes long for each cell.
+    columns = ["\n".join(texts) for texts in zip(*rows, strict=True)]
+    return tabulate(
+        [columns],
+        [_in_markdown(ShownCell(column.heading)) for column in table.columns],
+        "pipe",
+        colalign=[column.side for column in table.columns],
+        disable_numparse=True,
+        preserve_whitespace=True,
+    )
 
 
 def _in_markdown(cell: ShownCell) -> str:

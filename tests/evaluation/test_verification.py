@@ -193,6 +193,9 @@ def test_only_what_is_not_cached_is_announced_by_the_rate_that_was_measured(sear
     work = work_of_check(search, [*numbers, prompted])
     texts = set(search.loader.texts(TASK).sentences)
     assert (work.encoded, work.texts) == ((TASK.name,), len(texts))
+    assert not search.lacks(search.model.stated({}), TASK)
+    asked = search.model.stated(prompted.statement.settings)
+    assert search.lacks(asked, TASK).texts == len(texts)
     rate = search.encoder(Protocol(search.model).method(TASK).encoder).cache.rate
     assert work.seconds == pytest.approx(sum(map(len, texts)) / rate)
     missing = replace(prompted, why_not="no task here")

@@ -52,8 +52,9 @@ def test_a_score_has_its_protocol_its_published_number_and_its_verdict():
 
 
 def test_the_command_writes_a_file_a_seed_and_names_what_was_not_measured(
-    tmp_path, capsys
+    tmp_path, capsys, monkeypatch
 ):
+    monkeypatch.chdir(tmp_path)  # where no run has left records
     with pytest.raises(SystemExit) as ended:
         main(["export", "minilm.mean", str(tmp_path / "eee"), "--every-eval-ever"])
     assert not ended.value.code

@@ -8,7 +8,7 @@ from committed import FOLDER, TABLES
 
 from harness.data.places import every_asset
 from harness.registry import load_registry
-from harness.report.front import missing
+from harness.report.front import differing, missing, outcome_of_papers
 from harness.report.next_steps import best_downloads, needs_of
 from harness.results.index import Results
 from harness.results.reproduction import reproductions
@@ -55,3 +55,15 @@ def test_the_papers_numbers_on_bert_base_are_counted_by_what_they_wait_for():
     [(after, needed)] = re.findall(r"([\d,]+) after (.*?)[,.]", text)
     assert "all-nli" in needed
     assert (int(after), without_needs) == (waiting[True], waiting[False])
+
+
+def test_a_number_that_differs_stands_once_and_its_quotations_are_counted():
+    rows = [[cell.text for cell in row.cells] for row in differing(FOLDER).rows]
+    *own, (repeated, *_) = rows
+    [quotations] = map(int, re.findall(r"quote them, (\d+) number", repeated))
+    [total] = map(int, re.findall(r"(\d+) differs", outcome_of_papers(FOLDER)))
+    assert len(own) + quotations == total
+    assert quotations > 0
+    flows = [place for place, *_ in own if "flow (target), STS13" in place]
+    assert len(flows) == 1
+    assert all(why for _, why, *_ in own)
