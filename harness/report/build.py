@@ -26,6 +26,7 @@ from harness.report.noise import chain_picture, noise_page
 from harness.report.pages import (
     conformance_page,
     contradicted_page,
+    threads_made_from,
     threads_page,
     traps_page,
 )
@@ -53,7 +54,6 @@ PAGES: Mapping[str, Callable[[Conclusions], str]] = {
     "protocols.md": traps_page,
     "replication-in-miniature.md": claims_page,
     "conformance.md": conformance_page,
-    "threads.md": threads_page,
     "contradicted.md": contradicted_page,
     "speed.md": speed_page,
     "noise.md": noise_page,
@@ -89,6 +89,9 @@ def generated(
         page = page_of(folder)
         if page:
             pages[tables / name] = page
+    if folder.threads:
+        make_answers = partial(threads_page, folder)
+        pages[tables / "threads.md"] = SlowFile(threads_made_from(folder), make_answers)
     picture = picture_of(folder)
     if picture is not None:
         draw = partial(getattr, picture, "svg")

@@ -11,6 +11,7 @@ from harness.conclusions.conformance import REFERENCE_TOLERANCE, ReferenceScore
 from harness.conclusions.folder import Conclusions
 from harness.conclusions.standings import StandingKind
 from harness.conclusions.threads import UNKNOWN_CAUSE, Thread, rank_of_cause
+from harness.core.digests import digest_of_repr
 from harness.core.terminal import signed
 from harness.report.diagnosis import answer_lines
 from harness.report.table import rendered
@@ -113,10 +114,18 @@ def answer(thread: Thread, folder: Conclusions) -> tuple[str, list[str]]:
     return place, answer_lines(diagnosis, folder.causes, folder.registry)
 
 
+def threads_made_from(folder: Conclusions) -> str:
+    """The digests of the records, and of the other data that the answers rest on.
+
+    A change of the code is not seen here: a test makes the page and compares it with the
+    committed one.
+    """
+    other = digest_of_repr((folder.threads, folder.causes, folder.tables))
+    return f"Records: sha256 `{folder.records.digest}`. Other files: sha256 `{other}`"
+
+
 def threads_page(folder: Conclusions) -> str:
     """A table of the threads, then each with its answer."""
-    if not folder.threads:
-        return ""
     answers = [(thread, *answer(thread, folder)) for thread in folder.threads]
     rows = []
     for thread, place, _ in answers:
@@ -130,7 +139,7 @@ def threads_page(folder: Conclusions) -> str:
         places=Counter(place for _, place, _ in answers),
         rows=rows,
         answers=answers,
-        digest=folder.records.digest,
+        made_from=threads_made_from(folder),
     )
 
 

@@ -1,6 +1,7 @@
 """The answers to public threads, and that an answer fits a terminal whatever is asked."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from committed import FOLDER
@@ -14,7 +15,7 @@ from harness.report.diagnosis import (
     diagnosis_facts,
 )
 from harness.report.next_steps import command_to_search
-from harness.report.pages import answer
+from harness.report.pages import answer, threads_made_from
 
 
 def lines_of(diagnosis, **options):
@@ -27,6 +28,24 @@ def test_the_known_cause_of_every_thread_with_a_row_here_is_named_first():
     assert len(asked) == 41
     assert "not named" not in asked
     assert asked.count("1") + asked.count("answered as unknown") >= 40
+
+
+def test_the_page_is_made_from_the_records_and_every_text_that_an_answer_rests_on():
+    whole = {
+        "records": FOLDER.records,
+        "threads": FOLDER.threads,
+        "causes": FOLDER.causes,
+        "tables": FOLDER.tables,
+    }
+    without_one = {
+        "records": FOLDER.records.select(sorted(FOLDER.records.by_cell)[1:]),
+        "threads": FOLDER.threads[1:],
+        "causes": replace(FOLDER.causes, causes=FOLDER.causes.causes[1:]),
+        "tables": FOLDER.tables[1:],
+    }
+    folders = [whole, *(whole | {name: part} for name, part in without_one.items())]
+    made_from = {threads_made_from(SimpleNamespace(**parts)) for parts in folders}
+    assert len(made_from) == len(folders)
 
 
 @pytest.mark.parametrize("gap", [-0.7, 6.0])
