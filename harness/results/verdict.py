@@ -375,7 +375,7 @@ def _of_one_run(difference: float, half_width: float) -> CellState:
 
 def _of_means(difference: float, half_width: float) -> CellState:
     """Two means are `consistent` if all of the interval of their difference is small."""
-    if round(abs(difference) + half_width, 9) <= TOLERANCES.equivalence:
+    if abs(difference) + half_width <= TOLERANCES.equivalence:
         return CellState.CONSISTENT
     if abs(difference) > half_width:
         return CellState.DIFFERS

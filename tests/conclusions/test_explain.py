@@ -7,8 +7,16 @@ import pytest
 from committed import FOLDER, TABLES
 from fakes import made_record, results_of
 
-from harness.conclusions.effects import Distance, distance, measured_scores
+from baselines.minilm import MINILM
+from harness.conclusions.effects import (
+    Distance,
+    RowGroups,
+    distance,
+    measured_effects,
+    measured_scores,
+)
 from harness.conclusions.explain import explain
+from harness.conclusions.traps import Trap, TrapRow
 from harness.report.explanation import render_explanation
 from harness.results.protocols import Protocol
 from harness.results.published_tables import published_number
@@ -120,6 +128,86 @@ def test_of_an_encoders_lengths_the_protocols_own_counts(order):
     assert effect.effects == {"bert-base": pytest.approx(2.0)}
 
 
+def of_sts12(score, aggregation="all", method="minilm.mean"):
+    """The protocol of a method's score of STS12."""
+    return Protocol.from_score(method, REGISTRY.tasks["sts12"], score, aggregation)
+
+
+def test_metric_aggregation_and_similarity_are_choices_with_effects_of_their_own():
+    protocol = of_sts12("spearman")
+    scores = {
+        protocol: 50.0,
+        of_sts12("pearson"): 52.0,
+        of_sts12("spearman", "wmean"): 53.0,
+        of_sts12("dot_spearman"): 54.0,
+    }
+    found = measured_effects(protocol, RowGroups(scores), REGISTRY, FOLDER.traps)
+    effects = {
+        next(iter(each.changes.items())): each.effects["minilm"] for each in found
+    }
+    assert effects == {
+        ("aggregation", "wmean"): 3.0,
+        ("metric", "pearson"): 2.0,
+        ("scored_by", "dot"): 4.0,
+    }
+    # The first trap is of aggregations, the ninth of a regressor's two metrics.
+    assert {next(iter(each.changes)): each.traps for each in found} == {
+        "aggregation": (1,),
+        "metric": (9,),
+        "scored_by": (),
+    }
+
+
+def test_a_trap_shows_a_choice_by_its_rows_of_tasks_that_are_here():
+    protocol = of_sts12("spearman")
+    scores = {protocol: 50.0, replace(protocol, pooling="cls"): 40.0}
+    away, *here = (
+        TrapRow("", f"minilm.{pooling}", task)
+        for pooling, task in (("max", "gone"), ("mean", "sts12"), ("cls", "sts12"))
+    )
+
+    def traps(*rows):
+        trap = Trap("", "", rows, about=("pooling",))
+        [effect] = measured_effects(protocol, RowGroups(scores), REGISTRY, (trap,))
+        return effect.traps
+
+    assert traps(away, *here) == (1,)
+    assert traps(away, here[0]) == traps(away, here[1]) == ()
+
+
+def test_of_rows_that_are_as_near_those_of_the_first_count_on_each_encoder():
+    protocol = of_sts12("spearman", method="bert-base.mean")
+    scores = {}
+    # Both ways are one choice from the protocol.
+    for encoder, text, split, effect in (
+        ("minilm", "senteval", protocol.split, 1.0),
+        ("bert-mini", "senteval", protocol.split, 2.0),
+        ("mpnet-base", protocol.text, "dev", 3.0),
+    ):
+        start = replace(protocol, encoder=encoder, text=text, split=split)
+        scores |= {start: 50.0, replace(start, pooling="cls"): 50.0 + effect}
+    [effect] = measured_effects(protocol, RowGroups(scores), REGISTRY)
+    assert effect.effects == {"minilm": 1.0, "bert-mini": 2.0}
+    assert effect.differences == {"text": "senteval"}
+
+
+def test_rows_without_the_protocols_choice_are_passed_over():
+    protocol = of_sts12("spearman")
+    other = replace(protocol, post="+sn", fit_on="target")
+    scores = {
+        replace(other, pooling="cls"): 10.0,
+        replace(other, pooling="last2"): 20.0,
+        protocol: 50.0,
+        replace(protocol, pooling="cls"): 40.0,
+    }
+    [effect] = [
+        each
+        for each in measured_effects(protocol, RowGroups(scores), REGISTRY)
+        if "pooling" in each.changes
+    ]
+    assert effect.effects == {"minilm": -10.0}
+
+
 def test_of_a_choice_the_largest_effect_comes_first_whatever_its_sign():
     explained = explanation(
         ("minilm.first-last+whitening@nli", "sts-b.senteval", 70.0),
@@ -206,6 +294,22 @@ def test_rows_are_the_defined_scores_of_the_protocols_task():
     rows = measured_scores(results, REGISTRY, protocol)
     found = {(row.task, row.text, row.metric) for row in rows}
     assert found == {("sts-b", "raw", "pearson"), ("sts-b", "senteval", "spearman")}
+
+
+def test_rows_of_other_weights_are_passed_over():
+    pin = {name: value for name, value in vars(MINILM.pin).items() if value}
+    of_another = pin | {"files": None, "tensors": "of another training"}
+    of_copy = {"facts": {"fingerprint": {k: v for k, v in of_another.items() if v}}}
+    scores = {"spearman": {"all": 50.0, "groups": {}}}
+    results = results_of(
+        made_record("minilm.mean", "sts-b", scores, **of_copy),
+        made_record("bert-base:64.mean", "sts-b", scores),
+    )
+    protocol = Protocol.from_score(
+        "minilm.cls", REGISTRY.tasks["sts-b"], "spearman", "all"
+    )
+    [row] = measured_scores(results, REGISTRY, protocol)
+    assert row.encoder == "bert-base"
 
 
 @pytest.mark.parametrize("encoder", ["bert-base:64", "minilm"])

@@ -105,6 +105,8 @@ def kinds(*rows):
         ("39.70", "39.71", "same to rounding"),
         ("39.70", "39.72", "contradicted"),
         ("72.369", "72.36937", "same run"),
+        ("72.369", "72.3695", "same run"),
+        ("72.369", "72.3685", "same run"),
         ("72.3690", "72.3698", "confirmed"),
         ("72.36900", "72.41900", "same to rounding"),
         ("72.36900", "72.41901", "contradicted"),
@@ -190,11 +192,18 @@ def test_a_quotation_is_of_the_row_that_has_most_of_its_digits():
         assert found["one.t1/quoted/sts14"] == ["quoted two.t1/five"]
         assert kinds(*rows, quotation) == found
     # With the digits of the one that has fewer, on whichever side of whole points.
-    rounded = printed("one.t1", "quoted", sts12="1.5", sts13="2.5", sts14="4.5")
-    source = printed("two.t1", "b", sts12="1.46", sts13="2.53", sts14="4.53")
-    found = kinds(rounded, source)
-    assert len(found) == 3
-    assert all(said == ["quoted two.t1/b"] for said in found.values())
+    below = {"sts12": "1.46", "sts13": "3.46", "sts14": "5.46"}
+    above = {"sts12": "2.53", "sts13": "4.53", "sts14": "6.53"}
+    for source, half in (
+        (below, ("1.5", "3.5", "5.5")),
+        (above, ("2.5", "4.5", "6.5")),
+    ):
+        rounded = dict(zip(source, half, strict=True))
+        found = kinds(
+            printed("one.t1", "quoted", **rounded), printed("two.t1", "b", **source)
+        )
+        assert len(found) == 3
+        assert all(said == ["quoted two.t1/b"] for said in found.values())
 
 
 def test_a_quotation_is_of_another_work_and_has_as_many_equal_columns_as_name_a_model():
@@ -217,6 +226,43 @@ def test_a_quotation_is_of_another_work_and_has_as_many_equal_columns_as_name_a_
     }
     half = printed("one.t1", "half-quoted", sts12="1.11", sts13="7.77")
     assert kinds(half, two) == {}
+    one = printed("one.t1", "single-quoted", sts12="1.11")
+    assert {*kinds(one, two)} == {"one.t1/single-quoted/sts12"}
+
+
+def test_every_quotation_and_every_column_of_it_is_looked_up_among_rows_that_quote_none():
+    first, second = (
+        printed("one.t1", name, **six("1.11", "2.22", "3.33", "4.44", "5.55", "6.66"))
+        for name in ("quoted", "quoted-again")
+    )
+    of_nobody = printed(
+        "one.t1", "nobody-quoted", **six("7.1", "7.2", "7.3", "7.4", "7.5", "7.6")
+    )
+    lacks_two = {"sts12": "1.11", "sts14": "3.33", "sts15": "4.44", "sts_b": "6.66"}
+    source = printed("two.t1", "b", **lacks_two)
+    found = kinds(of_nobody, first, second, source)
+    assert {*found} == {
+        f"one.t1/{row}/{name}"
+        for row in ("quoted", "quoted-again")
+        for name in lacks_two
+    }
+    in_another_work = [
+        replace(each, row=replace(each.row, quoted=True)) for each in source
+    ]
+    assert kinds(first, in_another_work) == {}
+
+
+def test_of_two_sources_with_as_many_equal_columns_the_first_row_is_quoted():
+    quotation = printed(
+        "one.t1", "quoted", **six("1.11", "2.22", "3.33", "4.44", "5.55", "6.66")
+    )
+    last_four = six("9.11", "9.22", "3.33", "4.44", "5.55", "6.66")
+    first_four = six("1.11", "2.22", "3.33", "4.44", "9.55", "9.66")
+    first, second = (
+        printed("two.t1", "b", **last_four),
+        printed("two.t1", "c", **first_four),
+    )
+    assert kinds(quotation, first, second)["one.t1/quoted/sts14"] == ["quoted two.t1/b"]
 
 
 @pytest.mark.parametrize(
@@ -225,6 +271,9 @@ def test_a_quotation_is_of_another_work_and_has_as_many_equal_columns_as_name_a_
         (("1.11", "2.22", "3.33", "9.99"), ("sts12", "sts13", "sts14")),
         (("1.11", "2.22", "3.33", "4.44"), ("sts12", "sts13", "sts14", "sts15")),
         (("1.11", "2.22", "3.34", "9.99"), ()),
+        # Three decimals that are rounded up, or down.
+        (("1.105", "2.215", "3.325", "9.99"), ("sts12", "sts13", "sts14")),
+        (("1.115", "2.225", "3.335", "9.99"), ("sts12", "sts13", "sts14")),
         (("1.1", "2.2", "3.3", "4.4"), ()),  # too few decimals to name a model
     ],
 )

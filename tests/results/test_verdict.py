@@ -82,6 +82,8 @@ def test_four_seeds_are_too_few_and_five_are_not():
     of_mean = seeded(Published("50.00", 0.5, 10), *scores[:4])
     assert of_mean.state is CellState.TOO_FEW_SEEDS
     assert seeded(Published("50.00"), *scores).state is CellState.CONSISTENT
+    two = seeded(Published("50.00"), 49.5, 50.5)
+    assert two.sd == pytest.approx(math.sqrt(0.5))
     one = seeded(Published("50.00"), 49.5)
     assert one == Verdict(CellState.TOO_FEW_SEEDS, difference=-0.5, k=1)
 
@@ -126,6 +128,7 @@ def test_the_rule_for_a_published_mean_at_its_boundaries():
     assert state(0.0, spread=1.001) is CellState.INCONCLUSIVE
     assert state(-1.002, spread=1.001) is CellState.DIFFERS
     assert state(1.0, spread=0.0) is CellState.CONSISTENT
+    assert state(0.6, spread=0.4) is state(0.3, spread=0.7) is CellState.CONSISTENT
     assert state(1.0001, spread=0.0) is CellState.DIFFERS
 
 
@@ -180,6 +183,7 @@ def test_two_means_differ_where_welchs_interval_is_without_zero():
         ("72.37", "72.3690", "same digits"),
         ("72.38", "72.3690", "same to rounding"),
         ("72.39", "72.3690", "different"),
+        ("30.49", "30.495", "same digits"),  # whose floats are further apart
         # Unrounded numbers.
         ("72.3690", "72.3740", "same digits"),
         ("72.3690", "72.3741", "same to rounding"),
@@ -227,5 +231,9 @@ def test_a_cell_has_one_score_or_one_a_seed():
 
 
 def test_plain_numbers_are_told_what_is_wanted():
-    with pytest.raises(ScoreError, match=r"verdict\(Published\('82.05'\), Measured"):
-        verdict(0.82, 82.03)
+    right = Published("82.05"), Measured((82.03,))
+    for numbers in ((0.82, 82.03), (0.82, right[1]), (right[0], 82.03)):
+        with pytest.raises(
+            ScoreError, match=r"verdict\(Published\('82.05'\), Measured"
+        ):
+            verdict(*numbers)
