@@ -8,9 +8,10 @@ between machines: the `training.json` of a member must show this recipe and its 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from harness.core.digests import NOT_IN_IDENTITY, digest_of, identity_text
 from harness.core.errors import DataError, UsageError
@@ -142,6 +143,29 @@ class Member(TransformerConfig):
                 f"{stated[2]}; train it again, into another folder"
             )
         return super().identify(path)
+
+
+def course_of_training(folder: Path) -> Mapping[str, Any] | None:
+    """What a record keeps of the training of a checkpoint that was chosen by its scores.
+
+    Args:
+        folder: The checkpoint folder.
+
+    Returns:
+        The numbers of `steps` and `seconds`; the development score `before` the first
+        step, the `scores` after others, each with its step, and the step that was
+        `kept`; the `losses`, each a mean with the last of its steps. None for a folder
+        that was not trained here, or without such a choice.
+    """
+    training = read_settings(folder / TRAINING_FILE)
+    if not training.get("scores"):
+        return None
+    course = {
+        name: training[name]
+        for name in ("steps", "seconds", "before", "scores", "kept")
+    }
+    losses = [[step, float(f"{loss:.4g}")] for step, loss in training["curve"]]
+    return course | {"losses": losses}
 
 
 def recipe_of(command: str) -> str:

@@ -34,6 +34,7 @@ from harness.core.types import Record, Task
 from harness.data.places import revision_of
 from harness.data.tasks.loader import CellTexts
 from harness.encoders.encodings import EncodingCost
+from harness.encoders.trained import course_of_training
 from harness.evaluation.embeddings import CachedEncoder, PooledEmbeddings, applied
 from harness.evaluation.select import PlannedCell
 from harness.results.records import SCHEMA
@@ -236,6 +237,7 @@ def record_of(
         "parameters": encoder.identity.parameters,
         "encoding": list(cost.encoder_facts) or None,
         "encoded_with": other_versions or None,
+        "training": course_of_training(encoder.path),
     }
     return Record(
         schema=SCHEMA,

@@ -35,6 +35,7 @@ from harness.report.pictures import CHAIN_PICTURE, PICTURE, picture_of
 from harness.report.site_page import SITE_PAGE, made_from, site_page
 from harness.report.speed import speed_page
 from harness.report.table import rendered
+from harness.report.training import TrainingPicture, courses_of
 from harness.report.word_frequency import word_frequency_page
 from harness.results.index import methods_by_encoder
 
@@ -83,8 +84,14 @@ def generated(
     }
     for table in folder.tables:
         pages[tables / "papers" / f"{table.id}.md"] = paper_page(table, folder)
-    for encoder in methods_by_encoder(folder.records.methods):
-        pages[tables / encoder_file(encoder)] = encoder_page(encoder, folder)
+    for encoder, methods in methods_by_encoder(folder.records.methods).items():
+        page_of_encoder = tables / encoder_file(encoder)
+        pages[page_of_encoder] = encoder_page(encoder, folder)
+        courses = courses_of(methods, folder.records)
+        if courses:
+            curves = TrainingPicture(encoder, courses)
+            file = page_of_encoder.with_name(curves.file)
+            pages[file] = SlowFile(curves.made_from, curves.svg)
     for name, page_of in PAGES.items():
         page = page_of(folder)
         if page:

@@ -20,6 +20,7 @@ from harness.report.boards import SECTIONS, boards
 from harness.report.front import PAPERS_TABLES, published_tables
 from harness.report.papers import legend, published_table
 from harness.report.table import markdown, rendered
+from harness.report.training import TrainingPicture, courses_of, training_table
 from harness.results.index import Results, methods_by_encoder
 from harness.results.origins import origin_of_encoder
 from harness.results.reproduction import compose_method
@@ -81,9 +82,12 @@ def encoder_page(encoder: str, folder: Conclusions) -> str:
         method = compose_method(name, folder.registry)
         if method is not None and method.note:
             notes.setdefault(method.note, []).append(f"`{name}`")
+    courses = courses_of(methods, folder.records)
     return rendered(
         "encoder.md",
         title=encoder,
+        training=training_table(courses) if courses else None,
+        training_picture=TrainingPicture(encoder, courses).file,
         boards=boards(methods, folder, SCORINGS, SECTIONS, with_ties=True),
         weights=weights,
         notes=notes,
