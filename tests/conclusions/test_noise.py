@@ -16,12 +16,15 @@ from harness.conclusions.noise import (
     Spread,
     Spreads,
     between_of,
+    chain_of,
+    has_fit_seed,
     lead,
     leads_of,
     least_difference,
 )
 from harness.conclusions.training_data import SeenPairs
 from harness.conclusions.widths import (
+    ASSUMED_BETWEEN,
     LEVEL_95,
     TaskPairs,
     TaskScores,
@@ -286,11 +289,12 @@ def test_of_relatives_the_one_of_the_same_data_counts_then_the_one_over_most_see
         return replace(like, sd=deviation, row=row)
 
     other_data = relative(0.9, 50, "other sentences")
+    no_spread = relative(None, 100)
     few, many = relative(0.1, 5), relative(0.2, 10)
     for relatives, deviation in (
         ([other_data], 0.9),
         ([few, other_data], 0.1),
-        ([few, many, other_data], 0.2),
+        ([few, many, other_data, no_spread], 0.2),
     ):
         assert Spreads(relatives[::order]).of(mine).deviation == deviation
 
@@ -334,6 +338,75 @@ def test_similarities_that_are_here_take_the_place_of_the_range():
     assert measured.is_measured
     assert measured.between == pytest.approx((between, between))
     assert measured.items[0] == measured.items[1]
+    # Both are needed, of the same pairs.
+    first, second = columns
+    for without in ({first: None}, {second: None}, {second: x[1:]}):
+        found_of = columns | without
+        assumed = lead(
+            found.best,
+            found.runner_up,
+            Spreads(()),
+            lambda method, _task, found_of=found_of: found_of[method],
+        )
+        assert (assumed.is_measured, assumed.between) == (False, ASSUMED_BETWEEN)
+
+
+def test_of_an_average_the_ends_are_those_of_its_tasks():
+    first, second = (
+        number(f"simcse.t5/{row}/avg")
+        for row in ("simcse-bert-base-unsup", "bert-base-first-last-avg")
+    )
+    x = np.random.default_rng(0).random(100)
+
+    def similarities(method, task):
+        weight = 0.1 * (1 + [*first.tasks].index(task))
+        return x if method == first.method else x + weight * x[::-1]
+
+    measured = lead(first, second, Spreads(()), similarities)
+    of_tasks = [
+        between_of(x, similarities(second.method, task), "spearman")
+        for task in first.tasks
+    ]
+    assert measured.between == (max(of_tasks), min(of_tasks))
+
+
+def test_a_flow_has_a_seed_of_its_fit_and_whitening_has_none():
+    rows = ("bert-base-flow", "bert-base-whitening", "bert-base-first-last-avg")
+    seeded = [has_fit_seed(number(f"simcse.t5/{row}/avg")) for row in rows]
+    assert seeded == [True, False, False]
+
+
+# The best of each work
+
+
+def test_a_chain_has_the_best_trained_average_of_each_work_the_lowest_first():
+    like = number("simcse.t5/simcse-bert-base-unsup/avg")
+
+    def printed(work, score, **row):
+        return replace(
+            like,
+            table=replace(like.table, cite=work),
+            row=replace(like.row, **row),
+            in_points=str(score),
+            id=f"{work}/{score}",
+        )
+
+    better, lower = printed("b", 80.0), printed("a", 70.0)
+    numbers = [
+        printed("b", 75.0),
+        better,
+        printed("b", 79.0),
+        lower,
+        printed("c", 90.0, quoted=True),
+        printed("d", 91.0, statistic="max", n=5),
+        printed("e", 92.0, supervision="nli"),
+        printed("f", 93.0, backbone="roberta-base"),
+        number("simcse.t5/bert-base-first-last-avg/avg"),  # not trained
+        number("simcse.t5/simcse-bert-base-unsup/sts12"),  # another column
+        replace(printed("g", 94.0), aggregation="wmean"),
+    ]
+    chain = chain_of(numbers, like.start, like.row.supervision, like.data_sets)
+    assert [each.id for each in chain] == [lower.id, better.id]
 
 
 def test_tables_alone_give_the_leads_of_the_folder():
