@@ -21,14 +21,9 @@ import typer
 
 from harness.cli import options as opt
 from harness.cli.search import method_of_model, search_of
-from harness.conclusions.card_arithmetic import (
-    CardReading,
-    ModelIdentity,
-    Rows,
-    of_another_model,
-    read_card,
-    weighed,
-)
+from harness.conclusions.card_arithmetic import CardReading, of_another_model, read_card
+from harness.conclusions.card_rows import ModelIdentity, Rows
+from harness.conclusions.card_scores import weighed
 from harness.conclusions.cards import CardNumber, mark_other_models, numbers_of_model
 from harness.conclusions.causes import read_causes
 from harness.conclusions.folder import Conclusions

@@ -1,7 +1,6 @@
 """What the numbers of a card tell by arithmetic, before anything is encoded.
 
-The numbers of one document on one score are a row, such as a reader pastes. What a person
-does who copies numbers leaves a trace in them:
+What a person does who copies numbers leaves a trace in the row of them:
 
 1. one is in another scale than those beside it, by a factor of 100;
 2. one has another sign;
@@ -11,20 +10,26 @@ does who copies numbers leaves a trace in them:
 
 Scale and sign are mended before a row is looked for among the published ones, so that
 several faults of a card are each found. `harness.conclusions.readings.certainty` says of
-every reading how sure it is; `weighed` says it anew when scores were measured.
+every reading how sure it is; `harness.conclusions.card_scores` says it anew when scores
+were measured.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from decimal import Decimal, InvalidOperation
-from functools import cached_property
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from statistics import fmean
 
+from harness.conclusions.card_rows import (
+    CardRow,
+    ModelIdentity,
+    Rows,
+    card_rows,
+    column_of_task,
+    rows_of_score,
+)
 from harness.conclusions.card_statements import Statement
-from harness.conclusions.cards import CardNumber, parse_metric, plain_model_name
+from harness.conclusions.cards import CardNumber
 from harness.conclusions.numbers import COLUMNS_OF_A_MODEL, Figure
 from harness.conclusions.owners import (
     AVERAGE,
@@ -32,7 +37,6 @@ from harness.conclusions.owners import (
     Figures,
     Origin,
     Owner,
-    figures_of,
     origin_of,
 )
 from harness.conclusions.pasted import PastedRow
@@ -40,20 +44,11 @@ from harness.conclusions.readings import Evidence, certainty
 from harness.conclusions.wrong_figures import (
     AverageFault,
     average_fault,
-    fault_of_digits,
     mended_column,
     wrong_figures,
 )
-from harness.core.hardware import base_name
-from harness.core.metrics.correlation import score_name
-from harness.core.types import MethodId
-from harness.registry import Registry
 from harness.results.published import PublishedNumber
-from harness.results.published_tables import plain_name
-from harness.results.verdict import TOLERANCES, Published, readings_in_points
-
-# Published numbers by row and the plain name of their column.
-Rows = Mapping[str, Mapping[str, PublishedNumber]]
+from harness.results.verdict import TOLERANCES
 
 # Points from zero from which a sign tells something: weak models have small negative scores.
 CLEAR_SCORE = 20.0
@@ -66,128 +61,9 @@ FAULTS_OF_DIGITS = (
     "the decimal point is elsewhere",
     "the sign is another",
 )
-NAME_OF_AVERAGE = re.compile(r"(?<![a-z])(avg|average|mean)(?![a-z])", re.IGNORECASE)
 FEWEST_AVERAGED = 3  # numbers beside an average with which it is compared
 FEWEST_OF_A_MEAN = 4  # other numbers whose mean a number may be
 DECIMALS_OF_A_MEAN = 3  # of a point, with which few numbers are a mean by chance
-
-
-@dataclass(frozen=True, kw_only=True)
-class ModelIdentity:
-    """The names of a model, by which published rows are told to be its own.
-
-    Attributes:
-        names: Its names without owners and in lower case.
-        encoders: The registered encoders that it is, by name, repository or weights.
-        is_pinned: Whether one of them has the digest of its weights.
-    """
-
-    names: frozenset[str] = frozenset()
-    encoders: frozenset[str] = frozenset()
-    is_pinned: bool = False
-
-    @classmethod
-    def find(
-        cls, names: Iterable[str], encoder: str, weights: str, registry: Registry
-    ) -> ModelIdentity:
-        """What a model is known to be.
-
-        Args:
-            names: Its names, with or without the owner's: `me/model@revision`.
-            encoder: The name of its encoder.
-            weights: The digest of its weights.
-            registry: The registered encoders, of which some have the digests of weights.
-        """
-        plain = {plain_model_name(name.partition("@")[0]) for name in names} - {""}
-        pinned = {
-            name
-            for name, config in registry.encoders.items()
-            if weights and getattr(config, "weights_sha256", None) == weights
-        }
-        of_repository = {
-            name
-            for name, config in registry.encoders.items()
-            if plain_model_name(getattr(config.source, "repo", "")) in plain
-        }
-        return cls(
-            names=frozenset(plain),
-            encoders=frozenset({base_name(encoder), *pinned, *of_repository}),
-            is_pinned=bool(pinned),
-        )
-
-    def has(self, number: PublishedNumber) -> bool:
-        """Whether a published number is of this model."""
-        method = MethodId.parse(number.method or "")
-        if method is not None and base_name(method.encoder) in self.encoders:
-            return True
-        return plain_model_name(number.row.label) in self.names
-
-
-# The rows of a card
-
-
-@dataclass(frozen=True)
-class CardRow:
-    """The numbers that a document states of one score, as a row of a table.
-
-    Attributes:
-        label: The document.
-        score: The name of the score in a record.
-        numbers: The numbers by the plain names of their columns.
-    """
-
-    label: str
-    score: str
-    numbers: Mapping[str, CardNumber]
-
-    @cached_property
-    def as_stated(self) -> Mapping[str, Decimal]:
-        """The stated numbers, as far as they are numbers."""
-        values = {}
-        for column, number in self.numbers.items():
-            text = number.statement.value.strip().removesuffix("%")
-            try:
-                value = Decimal(text)
-            except InvalidOperation:
-                continue
-            is_hundredfold = value.is_finite() and 100 < abs(value) <= 100 * 100
-            if is_hundredfold or readings_in_points(text):
-                values[column] = value
-        return values
-
-
-def card_rows(numbers: Iterable[CardNumber]) -> list[CardRow]:
-    """The rows of a card: of each document and score, what is of a task here or an average.
-
-    Of numbers that a document repeats, as under an old and a new name of a score, the first
-    is taken.
-    """
-    rows: dict[tuple[str, str, str], dict[str, CardNumber]] = {}
-    for number in numbers:
-        statement = number.statement
-        score = parse_metric(statement.metric)
-        is_average = bool(NAME_OF_AVERAGE.search(statement.data_set))
-        is_of_task = bool(number.task) and (
-            not number.why_not or number.is_no_correlation
-        )
-        if score is None or not (is_of_task or is_average):
-            continue
-        is_result_file = statement.source.endswith(".json")
-        document = "result files" if is_result_file else statement.source
-        column = _column_of_task(number.task) if is_of_task else AVERAGE
-        key = (document, statement.model, score_name(*score))
-        rows.setdefault(key, {}).setdefault(column, number)
-    return [
-        CardRow(document, score, columns)
-        for (document, _, score), columns in rows.items()
-    ]
-
-
-def _column_of_task(task: str) -> str:
-    """The plain name of the column that papers have for a task: `stsbdev` of `sts-b.dev`."""
-    data_set, *parts = task.split(".")
-    kept = [part for part in parts if part not in ("senteval", "all")]
-    return plain_name("".join((data_set, *kept)))
 
 
 # What is said of them
@@ -275,20 +151,6 @@ def read_card(
         readings += _signs(row, points)
         readings += _of_published(row, points, rows_of_score(rows, row.score), model)
     return readings
-
-
-def rows_of_score(rows: Rows, score: str) -> Rows:
-    """The published numbers of one score; columns of Pearson's are named as Spearman's are."""
-    found = {}
-    for row_id, numbers in rows.items():
-        of_score = {
-            column.removesuffix(score): number
-            for column, number in numbers.items()
-            if number.metric == score
-        }
-        if of_score:
-            found[row_id] = of_score
-    return found
 
 
 # 1. The scale
@@ -390,11 +252,11 @@ def _of_published(
     elif own:
         rest = {c: f for c, f in figures.items() if not _is_printed(f, own.get(c))}
         readings += _digits_of_own(row, figures, own)
-        readings += _owner_of_rest(row, rest, rows, model, own)
+        readings += owner_of_rest(row, rest, rows, model, own)
     printed = rows[owner.first.row_id] if owner is not None else own
     readings += _averages(row, figures, printed)
     known = owner.equal if owner is not None else ()
-    for reading in _means(row, figures, known):
+    for reading in means_of_others(row, figures, known):
         if reading.evidence.is_strong:  # of two decimals a chance hit is too frequent
             readings.append(reading)
     return readings
@@ -499,7 +361,7 @@ def _digits_of_own(
     return _digits_of_owner(row, Owner(first, equal=equal, wrong=told))
 
 
-def _owner_of_rest(
+def owner_of_rest(
     row: CardRow,
     figures: Figures,
     rows: Rows,
@@ -562,7 +424,7 @@ def _groups(figures: Figures) -> list[Figures]:
     return groups
 
 
-def _means(
+def means_of_others(
     row: CardRow, figures: Figures, known: Iterable[str] = ()
 ) -> list[CardReading]:
     """The numbers of tasks that are the mean of other numbers of the row."""
@@ -627,122 +489,6 @@ def of_another_model(
         if is_clear < COLUMNS_OF_A_MODEL:
             continue
         for number in reading.numbers:
-            if gaps.get(_column_of_task(number.task), 0.0) > TOLERANCES.match:
+            if gaps.get(column_of_task(number.task), 0.0) > TOLERANCES.match:
                 found[number.statement] = owner.first.row_id
     return found
-
-
-# When scores were measured
-
-
-def weighed(
-    readings: Sequence[CardReading],
-    numbers: Sequence[CardNumber],
-    rows: Rows,
-    model: ModelIdentity,
-) -> list[CardReading]:
-    """The readings that measured scores leave, and those that they add.
-
-    A number that holds is right as it is stated, and one whose measured score is not what a
-    reading says is meant has another reason.
-
-    Args:
-        readings: What was said before.
-        numbers: The numbers, checked as far as they could be.
-        rows: The published numbers of one run, by row and column.
-        model: The model.
-    """
-    checked = {number.statement: number for number in numbers}
-    kept = []
-    for reading in readings:
-        now = tuple(checked[number.statement] for number in reading.numbers)
-        weighed_reading = _weighed(replace(reading, numbers=now))
-        if weighed_reading is not None:
-            kept.append(weighed_reading)
-    told = {
-        statement
-        for each in kept
-        if each.is_fault and each.certainty != "possible"
-        for statement in each.statements
-    }
-    for row in card_rows(numbers):
-        kept += _of_measured(row, told, rows_of_score(rows, row.score), model)
-    return kept
-
-
-def _weighed(reading: CardReading) -> CardReading | None:
-    """A reading beside the measured scores of its numbers; None if they refute it."""
-    judged = [number for number in reading.numbers if number.verdict is not None]
-    if not judged or reading.about == "average":
-        return reading
-    holding = [number for number in judged if number.holds]
-    if reading.about == "owner":
-        if 2 * len(holding) >= len(judged):
-            # These are the scores of this model, whoever prints them.
-            return replace(reading, is_own=True)
-        return replace(reading, is_measured=True)
-    if reading.about == "mean":
-        return None if holding else reading
-    number, meant = reading.numbers[0], Published(reading.meant)
-    if number.verdict is None:
-        return reading
-    is_met = number.measured is not None and round(
-        abs(number.measured - meant.points), 9
-    ) <= max(TOLERANCES.match, meant.half_unit)
-    if not is_met:
-        return None
-    if number.holds and reading.about != "scale":
-        return None
-    if reading.how == ANOTHER_DIGIT:  # which says how they differ, and not why
-        return replace(reading, is_measured=True)
-    fits = max(reading.evidence.fits, 2)
-    evidence = Evidence(kind="digits", fits=fits, columns=fits)
-    return replace(reading, evidence=evidence, is_measured=True)
-
-
-def _of_measured(
-    row: CardRow, told: set[Statement], rows: Rows, model: ModelIdentity
-) -> list[CardReading]:
-    """The readings of numbers that differ, which were not told before."""
-    differing = {
-        column: number
-        for column, number in row.numbers.items()
-        if number.differs and number.statement not in told
-    }
-    if not differing:
-        return []
-    holding = sum(number.holds for number in row.numbers.values())
-    readings = []
-    for number in differing.values():
-        stated, measured = number.reading.value, f"{number.measured:.4f}"
-        how = fault_of_digits(stated, measured)
-        if how in FAULTS_OF_DIGITS:
-            reading = CardReading(
-                about="digits",
-                numbers=(number,),
-                evidence=Evidence(kind="digits", fits=holding, columns=holding + 1),
-                meant=measured,
-                how=how,
-                is_measured=True,
-            )
-            readings.append(reading)
-    found = {number.statement for reading in readings for number in reading.numbers}
-    rest = {
-        column: number.reading.value
-        for column, number in differing.items()
-        if number.statement not in found
-    }
-    if rest:
-        given = figures_of(PastedRow(row.label, rest))
-        for reading in _owner_of_rest(row, given, rows, model, own={}):
-            readings.append(replace(reading, is_measured=True))
-            rest = {}
-    values = {
-        column: number.reading.value
-        for column, number in row.numbers.items()
-        if number.verdict is not None
-    }
-    if rest:
-        others = [column for column in values if column not in rest]
-        readings += _means(row, figures_of(PastedRow(row.label, values)), others)
-    return readings

@@ -5,12 +5,9 @@ from dataclasses import replace
 import pytest
 from committed import FOLDER
 
-from harness.conclusions.card_arithmetic import (
-    ModelIdentity,
-    of_another_model,
-    read_card,
-    weighed,
-)
+from harness.conclusions.card_arithmetic import of_another_model, read_card
+from harness.conclusions.card_rows import ModelIdentity
+from harness.conclusions.card_scores import weighed
 from harness.conclusions.card_statements import Statement
 from harness.conclusions.cards import interpret
 from harness.conclusions.verification import Verification
