@@ -276,31 +276,32 @@ def _of_other_models(
     decimals or more.
     """
     rows_by_figure: dict[tuple[object, ...], list[int]] = defaultdict(list)
+    named_by: list[list[PublishedNumber]] = []  # the numbers by which a row is found
     for place, row in enumerate(rows):
+        named_by.append([])
         if row.first.method and not row.first.row.quoted:
-            for tasks, number in row.numbers.items():
+            for number in row.numbers.values():
                 if number.decimals >= 2 and not number.is_average:
-                    for key in _figure_keys(tasks, number):
-                        rows_by_figure[key].append(place)
+                    named_by[place].append(number)
+                    rows_by_figure[_figure(number)].append(place)
     for place, row in enumerate(rows):
         equal_columns: Counter[int] = Counter()
-        for tasks, number in row.numbers.items():
-            if place in rows_by_figure.get(_figure_keys(tasks, number)[0], ()):
-                near_rows = set()
-                for key in _figure_keys(tasks, number):
-                    near_rows.update(rows_by_figure[key])
-                equal_columns.update(near_rows)
-        for other_place, count in equal_columns.items():
+        for number in named_by[place]:
+            equal_columns.update(
+                other_place
+                for step in (-1, 0, 1)
+                for other_place in rows_by_figure.get(_figure(number, step), ())
+            )
+        for other_place, count in sorted(equal_columns.items()):
             other_row = rows[other_place]
             if count < COLUMNS_OF_A_MODEL or row.first.is_of_encoder(other_row.first):
                 continue
             yield from _same_figures(row, other_row)
 
 
-def _figure_keys(tasks: object, number: PublishedNumber) -> list[tuple[object, ...]]:
-    """The keys under which a figure is found, whichever way it was rounded."""
-    hundredths = round(number.score * 100)
-    return [(tasks, number.metric, hundredths + step) for step in (0, -1, 1)]
+def _figure(number: PublishedNumber, step: int = 0) -> tuple[object, ...]:
+    """A figure to look for: equal ones are at most a hundredth apart when they are rounded."""
+    return number.data_sets, number.metric, round(number.score * 100) + step
 
 
 def _same_figures(
