@@ -22,7 +22,8 @@ from harness.core.types import AGGREGATIONS, Method
 from harness.data.places import Places
 from harness.encoders.checkpoint import MODULES_FILE
 from harness.evaluation.protocol import Target
-from harness.evaluation.search import Search, search_row
+from harness.evaluation.row_search import search_row
+from harness.evaluation.search import Search
 from harness.registry import look_up
 from harness.report.row_search import row_search_facts, row_search_lines
 from harness.resolve import Resolution, resolve

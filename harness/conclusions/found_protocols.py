@@ -1,4 +1,4 @@
-"""What a search for the protocol of a row has found (`harness.evaluation.search`)."""
+"""What a search for the protocol of a row has found (`harness.evaluation.row_search`)."""
 
 from __future__ import annotations
 

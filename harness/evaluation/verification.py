@@ -20,7 +20,8 @@ from harness.core.types import Task
 from harness.encoders.config import FunctionConfig, FunctionEncoder
 from harness.evaluation.neighbours import choices_of_scores
 from harness.evaluation.protocol import Target
-from harness.evaluation.search import DIGITS, Search, search_row
+from harness.evaluation.row_search import DIGITS, search_row
+from harness.evaluation.search import Search
 
 # Settings that move few sentences, or last digits alone: what else may differ where all
 # numbers of a run hold but for their last digits.

@@ -18,6 +18,7 @@ from harness.conclusions.noise import (
     between_of,
     chain_of,
     has_fit_seed,
+    has_training_seed,
     lead,
     leads_of,
     least_difference,
@@ -253,6 +254,10 @@ def test_a_difference_as_large_as_a_width_is_beyond_it():
         ((above, above), (seed, seed), LeadKind.WITHIN_ITEMS),
     ):
         assert replace(found, items=items, spreads=spreads).kind == kind
+    for width, kind in ((here, LeadKind.BEYOND_ITEMS), (above, LeadKind.WITHIN_SEEDS)):
+        of_seeds = replace(found, items=(here, here))
+        vars(of_seeds)["seeds"] = width
+        assert of_seeds.kind == kind
     # Each system has a spread of its own.
     row = replace(found.best.row, n=4)
     of_mean = replace(seed, number=replace(found.best, row=row), deviation=3.0)
@@ -374,6 +379,22 @@ def test_a_flow_has_a_seed_of_its_fit_and_whitening_has_none():
     rows = ("bert-base-flow", "bert-base-whitening", "bert-base-first-last-avg")
     seeded = [has_fit_seed(number(f"simcse.t5/{row}/avg")) for row in rows]
     assert seeded == [True, False, False]
+    # A row without a method here is told by its label.
+    label = replace(number("simcse.t5/bert-base-flow/avg"), method=None)
+    other = replace(number("simcse.t5/bert-base-whitening/avg"), method=None)
+    assert (has_fit_seed(label), has_fit_seed(other)) == (True, False)
+
+
+def test_what_a_row_leaves_unsaid_of_its_training_the_method_says():
+    trained, plain = (
+        number(f"simcse.t5/{row}/avg")
+        for row in ("simcse-bert-base-unsup", "bert-base-first-last-avg")
+    )
+    for each, has_seed in ((trained, True), (plain, False)):
+        row = replace(each.row, trained_on=None, supervision="none")
+        assert has_training_seed(replace(each, row=row)) is has_seed
+    row = replace(plain.row, trained_on="pairs of captions", supervision="none")
+    assert has_training_seed(replace(plain, row=row))
 
 
 # The best of each work

@@ -10,7 +10,8 @@ from harness.data.places import Places
 from harness.data.tasks.loader import limited
 from harness.evaluation import neighbours, run
 from harness.evaluation.protocol import Model, Protocol, Target
-from harness.evaluation.search import Search, search_row
+from harness.evaluation.row_search import search_row
+from harness.evaluation.search import Search
 from harness.registry import load_registry
 from harness.report.row_search import row_search_lines
 from harness.results.verdict import CellState, Published
