@@ -146,6 +146,11 @@ def test_rounding_noise_in_cosines_does_not_break_ties(rows_of_pairs, random):
         )
 
 
+def test_an_area_is_of_gold_0_and_1_and_another_one_is_told_by_its_pair():
+    with refused(ScoreError, "^pair 3: wanted gold 0 or 1, found 2"):
+        scores_of("auc", np.array([0.1, 0.2, 0.3, 0.4]), pairs_with([0, 1, 2, 3]))
+
+
 def test_pearson_of_nearly_equal_similarities_is_that_of_the_similarities():
     """Rounding to ten digits, which ranks need, would move it by hundredths of a point."""
     rng = np.random.default_rng(0)
