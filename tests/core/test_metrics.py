@@ -20,7 +20,17 @@ from sklearn.metrics.pairwise import (
 
 from harness.contracts.samples import rows
 from harness.core.errors import ScoreError
-from harness.core.metrics import PairRows, cosine, geometry, score, undefined_reason
+from harness.core.metrics import (
+    PairRows,
+    cosine,
+    cosines,
+    finite_scores,
+    geometry,
+    metrics,
+    score,
+    undefined_reason,
+    unit_rows,
+)
 from harness.core.metrics.correlation import (
     CORRELATION_SCORES,
     METRIC,
@@ -167,6 +177,7 @@ def test_pearson_of_nearly_equal_similarities_is_that_of_the_similarities():
 @pytest.mark.parametrize(
     ("values", "gold", "group", "reason"),
     [
+        ([], [], "", "fewer than two pairs"),
         ([0.1], [1], "a", "fewer than two pairs"),
         ([0.1, 0.1 + 1e-15], [1, 2], "aa", "all similarities are equal"),
         ([0.1, 0.2], [1, 1], "aa", "all gold scores are equal"),
@@ -178,6 +189,33 @@ def test_why_there_is_no_score_is_said(values, gold, group, reason):
     pairs, values = pairs_with(gold, tuple(group)), np.array(values)
     scores = score(task, values, pairs)
     assert undefined_reason(task, scores, values, pairs) == reason
+
+
+@pytest.mark.parametrize(
+    "values", [[0.1, 0.2], 0.1, np.array([0.1]), np.array([0.1, np.nan])]
+)
+def test_a_metric_scores_an_array_of_a_finite_number_for_each_pair(values):
+    pairs = pairs_with([1, 2])
+    with refused(ScoreError, "wanted an array of a finite number for each of 2 pairs"):
+        score(task_of("correlation"), values, pairs)
+
+
+def test_the_scores_of_a_metric_are_finite_floats_and_have_the_main_one():
+    metric = metrics()["auc"]
+    found = finite_scores(metric, {"auc": np.float32(50), "of": {"a": None, "b": 1}})
+    assert found == {"auc": 50.0, "of": {"a": None, "b": 1.0}}
+    assert isinstance(found["auc"], float)
+    with refused(ScoreError, "metric auc, of, a: wanted a finite number as score"):
+        finite_scores(metric, {"auc": 50.0, "of": {"a": np.nan}})
+    with refused(ScoreError, "wanted its main score auc, found pearson"):
+        finite_scores(metric, {"pearson": 50.0})
+
+
+def test_single_sentences_have_no_cosine():
+    sentences = PairRows(np.arange(2), np.arange(0), np.ones(2))
+    with refused(ScoreError, "wanted pairs to compare, found single sentences"):
+        cosines(rows(2, 3), sentences, ())
+    assert (unit_rows(np.array([[0.0, 0.0], [3.0, 4.0]])) == [[0, 0], [0.6, 0.8]]).all()
 
 
 def test_a_mean_over_subsets_is_undefined_where_a_subset_has_no_score():

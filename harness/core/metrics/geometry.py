@@ -64,8 +64,8 @@ def _uniformity(
         total += 2 * with_later_rows - within_block
     with_itself = float(repeats @ np.exp(4.0 * np.einsum("nk,nk->n", unit, unit)))
     total -= with_itself
+    if total <= 0:  # there is no pair
+        return None
     sentence_count = repeats.sum()
     pair_count = sentence_count * (sentence_count - 1)
-    if pair_count <= 0 or total <= 0:
-        return None
     return float(np.log(total / pair_count)) - 4.0
