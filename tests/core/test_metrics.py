@@ -26,6 +26,7 @@ from harness.core.metrics import (
     cosines,
     finite_scores,
     geometry,
+    labelled_splits,
     metrics,
     score,
     undefined_reason,
@@ -36,6 +37,7 @@ from harness.core.metrics.correlation import (
     METRIC,
     PAIRS_AT_A_TIME,
     of_other_similarities,
+    pearson,
     score_name,
 )
 from harness.core.metrics.geometry import alignment_uniformity
@@ -209,6 +211,20 @@ def test_the_scores_of_a_metric_are_finite_floats_and_have_the_main_one():
         finite_scores(metric, {"auc": 50.0, "of": {"a": np.nan}})
     with refused(ScoreError, "wanted its main score auc, found pearson"):
         finite_scores(metric, {"pearson": 50.0})
+
+
+def test_pearson_of_the_largest_and_smallest_numbers_is_that_of_others():
+    """Whose squares are beyond a float."""
+    x, y = np.random.default_rng(0).random((2, 30))
+    for unit in (1e-200, 1e200):
+        found = pearson(unit * x, y / unit)
+        assert found == pytest.approx(pearson(x, y), rel=1e-12)
+
+
+def test_a_metric_that_learns_reads_the_splits_that_are_not_scored():
+    splits = {"splits": ("train", "dev", "test"), "scored": ("test",)}
+    for metric, labelled in (("classification", ("train", "dev")), ("correlation", ())):
+        assert labelled_splits(replace(task_of(metric), **splits)) == labelled
 
 
 def test_single_sentences_have_no_cosine():
