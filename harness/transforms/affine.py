@@ -268,11 +268,11 @@ def principal_directions(symmetric: Float64[np.ndarray, "D D"]) -> Directions:
     """
     values, vectors = np.linalg.eigh(symmetric)
     values, vectors = values[::-1], vectors[:, ::-1]
-    rank = int((values > LEAST_VARIANCE * values[0]).sum())
-    if not values[0] > 0 or rank == 0:
+    if not values[0] > 0:
         raise ScoreError(
             "all vectors to fit on are equal: they have no direction to calibrate"
         )
+    rank = int((values > LEAST_VARIANCE * values[0]).sum())
     heaviest = np.abs(vectors).argmax(axis=0)
     signs = np.sign(vectors[heaviest, np.arange(len(values))])
     return Directions(read_only(values), read_only(vectors * signs), rank)

@@ -217,6 +217,15 @@ def test_a_chain_applies_the_formulas_in_the_written_order(posts, plain, streame
 # What each promises
 
 
+def test_a_diagonal_weight_is_applied_by_its_scales_alone():
+    x, scales = rows(5, 3), np.array([2.0, 0.0, -1.0])
+    diagonal = Affine(np.ones(3), np.diag(scales), rank=2)
+    assert np.array_equal(diagonal.scales, scales)
+    assert np.allclose(diagonal(x), (x - 1) * scales)
+    for weight in (np.eye(3)[:, :2], np.eye(3)[:2], np.ones((3, 3))):
+        assert Affine(np.zeros(len(weight)), weight, rank=1).scales is None
+
+
 @pytest.mark.parametrize(
     ("post", "shape", "span"),
     [(post, (30, 6), 6) for post in (Natsv(6), Natsv(7), Natsv(6, True), Whitening(7))]

@@ -17,6 +17,7 @@ from harness.transforms.pooling import (
     CLS,
     FIRST_LAST,
     LAST2,
+    LAST4,
     MAX,
     MEAN,
     MEAN_WITHOUT_CLS,
@@ -41,6 +42,7 @@ from harness.transforms.pooling import (
         ),  # BERT-flow's "last2avg", BERT-whitening's "first-last-avg"
         (STATIC_LAST, [0, 4]),  # "first-last avg." as printed in SimCSE's Table 5
         (LAST2, [3, 4]),
+        (LAST4, [1, 2, 3, 4]),
         (SECOND_LAST, [3]),  # bert-as-service
     ],
 )
