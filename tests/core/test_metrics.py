@@ -19,9 +19,10 @@ from sklearn.metrics.pairwise import (
 )
 
 from harness.contracts.samples import rows
-from harness.core.errors import ScoreError
+from harness.core.errors import HarnessError, ScoreError
 from harness.core.metrics import (
     PairRows,
+    add_metric,
     cosine,
     cosines,
     finite_scores,
@@ -225,6 +226,16 @@ def test_a_metric_that_learns_reads_the_splits_that_are_not_scored():
     splits = {"splits": ("train", "dev", "test"), "scored": ("test",)}
     for metric, labelled in (("classification", ("train", "dev")), ("correlation", ())):
         assert labelled_splits(replace(task_of(metric), **splits)) == labelled
+
+
+def test_a_metric_of_a_plug_in_is_found_by_its_name_which_no_other_has():
+    mine = replace(metrics()["auc"], name="mine")
+    with patch.dict(metrics()):
+        for _ in range(2):  # a file may be read twice
+            add_metric(mine)
+        assert metrics()["mine"] is mine
+        with refused(HarnessError, "another file registers the metric 'mine'"):
+            add_metric(replace(mine, compared="distance"))
 
 
 def test_single_sentences_have_no_cosine():

@@ -28,6 +28,7 @@ from harness.transforms.pooling import (
     SECOND_LAST,
     SECOND_LAST_CLS,
     STATIC_LAST,
+    FirstDimensions,
     Mean,
 )
 
@@ -60,10 +61,22 @@ def test_the_summary_token_of_a_layer_is_read_by_its_number_or_from_the_last():
     for pooling in (CLS.with_argument("3"), SECOND_LAST_CLS):
         assert np.array_equal(pooling(whole), whole.layer_cls[:, 3])
     assert np.array_equal(CLS.with_argument("4")(whole), CLS(whole))
+    assert np.array_equal(CLS.with_argument("0")(whole), whole.layer_cls[:, 0])
     with refused(UsageError, "this encoder has only 0..4, use cls"):
         CLS.with_argument("5")(whole)
     with refused(UsageError, "wanted the number of a layer, as in cls:1"):
         CLS.with_argument("-1")
+
+
+def test_the_first_dimensions_are_fewer_than_there_are():
+    whole = encoding(depth=4)
+    width = MEAN(whole).shape[1]
+    for count in (1, width - 1):
+        first = FirstDimensions(MEAN, count)
+        assert np.array_equal(first(whole), MEAN(whole)[:, :count])
+        assert first.hidden_states(4) == (4,)
+    with refused(UsageError, f"wanted vectors of more than {width} dimensions"):
+        FirstDimensions(MEAN, width)(whole)
 
 
 def test_a_mean_without_special_tokens_is_that_of_the_other_tokens():
