@@ -6,6 +6,7 @@ a row of `results/questions/speed.toml`. Where benchmarks are off, every program
 on little, and nothing is checked or written.
 """
 
+import gc
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -58,11 +59,14 @@ class SideBySide:
         *others, last = programs
         seconds = {name: [] for name in programs}
 
+        # What one program leaves behind is not collected in the time of the next.
         def run_others():
             for name in others:
+                gc.collect()
                 start = perf_counter()
                 programs[name]()
                 seconds[name].append(perf_counter() - start)
+            gc.collect()
 
         self.benchmark.pedantic(
             programs[last], setup=run_others, rounds=rounds if self.on else 1

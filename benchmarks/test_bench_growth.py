@@ -27,7 +27,7 @@ TIMES = 10  # as many numbers or records
 
 REPORT = 1 / 1.1  # of ten reports' time for one tenth of the numbers
 UNREGISTERED = 0.8  # of the time for as many registered methods
-ONE_CELL = 0.5  # of the time in a folder with a tenth of the records
+ONE_CELL = 0.8  # of the time in a folder with a tenth of the records
 
 TABLE = """
 paper = "Made up {table}"

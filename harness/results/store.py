@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -21,7 +22,7 @@ from harness.core.files import rewrite, write_atomically
 from harness.core.tensors import TensorFile, write_tensors
 from harness.core.toml import read_typed
 from harness.core.types import Record
-from harness.registry import matches
+from harness.registry import is_glob, matches
 from harness.results.layout import RECORDS
 from harness.results.records import (
     Cell,
@@ -37,6 +38,7 @@ from harness.results.records import (
     same_measurement,
 )
 
+RUN_FILE = "seed-*.json"  # the names of the files of runs' records
 CELL = "cell"  # the key in a sidecar for the name of its cell
 
 
@@ -85,7 +87,7 @@ class Store:
         folder = self.folder / RECORDS
         for path in folder.glob("*/*.jsonl"):
             yield unquote(path.stem)
-        for path in folder.rglob("seed-*.json"):
+        for path in folder.rglob(RUN_FILE):
             yield unquote(path.parents[1].name)
 
     def lines(self, methods: Sequence[str] = ()) -> Iterator[RecordLine]:
@@ -93,15 +95,10 @@ class Store:
 
         `methods` are ids and globs of methods; the files of others are not opened.
         """
-        folder = self.folder / RECORDS
-        patterns = methods or ["*"]
         lines: dict[Cell, RecordLine] = {}
-        for path in folder.glob("*/*.jsonl"):
-            if matches(unquote(path.stem), patterns):
-                lines |= committed_lines(path)
-        for path in folder.rglob("seed-*.json"):
-            if not matches(unquote(path.parents[1].name), patterns):
-                continue
+        for path in self._committed_files(methods):
+            lines |= committed_lines(path)
+        for path in self._run_files(methods):
             record = self._record_of_run(path)
             cell = cell_of(record)
             if cell in lines:
@@ -109,6 +106,28 @@ class Store:
             lines[cell] = RecordLine(record, encode(record))
         for cell in sorted(lines, key=lambda cell: cell.names):
             yield lines[cell]
+
+    # The files of a method are known by its id: nothing is listed for it, so that a cell is
+    # shown as fast among thousands of methods. Only for a glob are the names read.
+
+    def _committed_files(self, methods: Sequence[str]) -> Iterable[Path]:
+        """The files of the committed records of some methods, by default of all."""
+        if methods and not any(map(is_glob, methods)):
+            return map(self.committed_path, dict.fromkeys(methods))
+        files = (self.folder / RECORDS).glob("*/*.jsonl")
+        return (path for path in files if matches(unquote(path.stem), methods or ["*"]))
+
+    def _run_files(self, methods: Sequence[str]) -> Iterable[Path]:
+        """The files that runs wrote of some methods' records, by default of all."""
+        folder = self.folder / RECORDS
+        if methods and not any(map(is_glob, methods)):
+            folders = (self.path(Cell(name, "any")).parents[1] for name in methods)
+            return chain.from_iterable(
+                path.glob(f"*/{RUN_FILE}") for path in set(folders)
+            )
+        files = folder.rglob(RUN_FILE)
+        names = methods or ["*"]
+        return (path for path in files if matches(unquote(path.parents[1].name), names))
 
     def write(
         self,

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from processes import git
 
 from harness.core.errors import DataError
+from harness.registry import matches
 from harness.results.index import Results
 from harness.results.records import (
     SAME_PLATFORM,
@@ -266,6 +267,25 @@ def test_records_survive_promotion_and_their_files_know_no_order(
     assert [*map(encode, store.records())] == [*map(encode, wanted)]
     assert all(store.read(cell_of(record)) == record for record in made)
     assert store.promote(shuffled) == 0
+
+
+@settings(deadline=None, max_examples=30)
+@given(RECORDS, st.randoms(use_true_random=False), st.integers(0, 8))
+def test_the_records_of_some_methods_are_those_among_all(
+    tmp_path_factory, made, random, cut
+):
+    store = Store(tmp_path_factory.mktemp("results"))
+    store.commit(made[:cut])
+    for of_run in made[cut:]:
+        store.write(of_run, COSINES, IDENTITY)
+    methods = [record.method for record in random.sample(made, len(made) // 2)]
+    for patterns in (methods, [*methods, "fake*"], [*methods, *methods]):
+        wanted = [
+            line
+            for line in store.lines()
+            if not patterns or matches(line.record.method, patterns)
+        ]
+        assert [*store.lines(patterns)] == wanted
 
 
 @pytest.fixture
