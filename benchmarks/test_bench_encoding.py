@@ -102,7 +102,7 @@ class Child:
 
 def test_with_avx2_alone(side_by_side, minilm, sentences, tmp_path):
     bert_base = model_of_berts_shape(tmp_path / "bert-base", minilm)
-    sizes = (4000, 600) if side_by_side.on else (FEW, FEW)
+    sizes = (2000, 300) if side_by_side.on else (FEW, FEW)
     cases = [
         (folder, sentences[:size])
         for folder, size in zip((minilm, bert_base), sizes, strict=True)

@@ -40,7 +40,8 @@ class Finding:
     def words(self) -> str:
         """`pooling static-last instead of first-last and max length 64`."""
         return (
-            " and ".join(choice.words for choice in self.choices) or "no other choice"
+            " and ".join(choice.words for choice in self.choices)
+            or "the method as it is stated"
         )
 
 

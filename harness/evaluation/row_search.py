@@ -33,6 +33,7 @@ DIGITS = 5e-4
 # With so many tasks, a protocol that misses one of their numbers is remembered: that one
 # may be a misprint.
 TASKS_OF_MISPRINTS = 4
+SCALE = 100.0  # points, in which a score may lie if no other one was tried
 NEIGHBOURHOOD = 1.0  # points on each side of a number in which tried scores are counted
 
 
@@ -302,7 +303,8 @@ class _Row:
         self, given: tuple[Finding, ...] = (), state: CellState | None = None
     ) -> RowSearch:
         """What the search has found so far."""
-        most = max((len(each.choices) for each in given), default=2)
+        # The stated protocol is compared together with those of one choice.
+        most = max((len(each.choices) or 1 for each in given), default=2)
         tried = [
             score
             for count, scores in self.first_scores.items()
@@ -334,7 +336,7 @@ class _Row:
         distinct = {round(score, 6) for score in tried}
         spread = max(distinct, default=0.0) - min(distinct, default=0.0)
         if not spread:
-            return float(len(distinct))
+            spread = SCALE
         shares = []
         for targets in self.by_task.values():
             windows = [_reach(each, state) for each in targets if not each.is_fixed]

@@ -15,6 +15,7 @@ from harness.core.metrics.classification import (
     PENALTIES,
     SEED,
     folds,
+    learn_and_predict,
     predicted_classes,
     train_regressions,
 )
@@ -98,6 +99,73 @@ def test_without_other_splits_every_fold_is_predicted_by_the_nine_others():
         )
         found, _ = predicted_classes(vectors, scored, [learned])
         np.testing.assert_array_equal(found, classes[fold])
+
+
+@pytest.fixture
+def penalties(monkeypatch):
+    """Penalties that differ more than SentEval's, so that few rows show which is chosen."""
+    monkeypatch.setattr(classification, "PENALTIES", (1e-5, 0.1, 1.0))
+    return classification.PENALTIES
+
+
+def test_a_dev_split_chooses_the_penalty_and_when_to_stop(penalties):
+    data, dev, scored = (labelled(count, 30, 3) for count in (90, 61, 62))
+    rng = np.random.RandomState(SEED)
+    weights, accuracies = train_regressions(data, dev, penalties, rng)
+    points = [round(100 * accuracy, 2) for accuracy in accuracies]
+    best = points.index(max(points))
+    classes, accuracy, penalty = learn_and_predict(data, dev, scored)
+    assert (accuracy, penalty) == (points[best], penalties[best])
+    wanted = (scored.x @ weights[best].T).argmax(axis=1)
+    np.testing.assert_array_equal(classes, wanted)
+    # Another penalty than the first, and another prediction, or nothing was chosen here.
+    assert best > 0
+    assert any(
+        ((scored.x @ each.T).argmax(axis=1) != wanted).any()
+        for each in np.delete(weights, best, axis=0)
+    )
+
+
+def test_without_a_dev_split_folds_choose_and_a_twentieth_decides_when_to_stop(
+    penalties,
+):
+    data, scored = (labelled(count, 30, 3) for count in (105, 62))
+    of_folds = []
+    for left, fold in folds(data.y):
+        rng = np.random.RandomState(SEED)
+        _, accuracies = train_regressions(
+            data.select(left), data.select(fold), penalties, rng
+        )
+        of_folds.append(accuracies)
+    points = [round(100 * mean, 2) for mean in np.mean(of_folds, axis=0)]
+    best = points.index(max(points))
+    rng = np.random.RandomState(SEED)
+    held_out, left = np.split(rng.permutation(105), [5])
+    [weights], _ = train_regressions(
+        data.select(left), data.select(held_out), (penalties[best],), rng
+    )
+    classes, accuracy, penalty = learn_and_predict(data, None, scored)
+    assert (accuracy, penalty) == (points[best], penalties[best])
+    np.testing.assert_array_equal(classes, (scored.x @ weights.T).argmax(axis=1))
+    assert best > 0
+    # The facts of a task are those of the classifier, or of ten.
+    vectors, y = blobs(105, 30, 3, seed=105)
+    _, facts = predicted_classes(vectors, items(y), [items(y)])
+    assert facts == {"dev_accuracy": accuracy, "penalties": [penalty]}
+
+
+def test_the_accuracy_of_ten_classifiers_is_their_mean():
+    vectors, y = blobs(100, 10, 2)
+    _, facts = predicted_classes(vectors, items(y), [])
+    accuracies = []
+    for left, fold in folds(y):
+        learned, scored = (
+            replace(items(y), a=rows, gold=y[rows].astype(float))
+            for rows in (left, fold)
+        )
+        _, one = predicted_classes(vectors, scored, [learned])
+        accuracies.append(one["dev_accuracy"])
+    assert facts["dev_accuracy"] == round(float(np.mean(accuracies)), 2)
 
 
 @pytest.mark.parametrize("splits", [0, 1, 2])

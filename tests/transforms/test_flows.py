@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ import torch
 from committed import committed_results
 from fakes import Told
 from refusals import refused
+from scipy.stats import multivariate_normal
 from torch import nn
 
 from baselines.flow import FLOWS
@@ -18,7 +20,13 @@ from baselines.other_flows import GLOW, NICE, REALNVP
 from harness.contracts.samples import rows
 from harness.core.errors import ScoreError
 from harness.evaluation.fits import CellProgress, fit
-from harness.transforms.flow_layers import ResidualBlock, initialise_from_data
+from harness.transforms import flow_layers, flows
+from harness.transforms.flow_layers import (
+    Actnorm,
+    InvertibleLinear,
+    ResidualBlock,
+    initialise_from_data,
+)
 from harness.transforms.flows import AdamW
 
 FLOW = FLOWS["flow"]
@@ -95,7 +103,54 @@ def test_a_first_batch_comes_out_standardised_and_couplings_start_as_nothing(
     assert (z.var(dim=0, correction=0) - 1).abs().max() < 1e-10
 
 
+# How layers start
+
+
+def test_a_coordinate_that_is_constant_is_centred_and_keeps_its_scale():
+    x = torch.from_numpy(rows(20, 3)).double() * 7 + 3
+    x[:, 1] = 5
+    norm = Actnorm(3).requires_grad_(False)
+    norm.standardise(x)
+    z, log_det = norm(x)
+    assert torch.equal(z[:, 1], torch.zeros(20, dtype=torch.float64))
+    assert (z[:, [0, 2]].std(dim=0, correction=0) - 1).abs().max() < 1e-10
+    wanted = -x[:, [0, 2]].std(dim=0, correction=0).log().sum()
+    assert abs(log_det - wanted) < 1e-10
+
+
+def test_actnorm_is_drawn_within_glorots_limits():
+    norm = Actnorm(599).requires_grad_(False)  # sqrt(6 / (1 + 599)) = 0.1
+    norm.draw(rng())
+    for drawn in (norm.shift, norm.log_scale):
+        assert 0.097 < drawn.max() < 0.1
+        assert -0.1 < drawn.min() < -0.097
+        assert abs(drawn.mean()) < 0.01  # 4 standard errors
+    assert not torch.equal(norm.shift, norm.log_scale)
+
+
+@pytest.mark.parametrize("size", [1, 2, 5, 40])
+def test_glows_linear_map_starts_as_a_rotation(size):
+    linear = InvertibleLinear(size, rng(size)).requires_grad_(False)
+    identity = torch.eye(size, dtype=torch.float64)
+    rotation, log_det = linear(identity)
+    assert (rotation @ rotation.T - identity).abs().max() < 1e-10
+    assert abs(log_det) < 1e-10
+    if size > 2:
+        assert (rotation - rotation.diagonal().diag()).abs().max() > 0.1
+
+
 # The density, and the authors' formulas
+
+
+@pytest.mark.parametrize("size", [1, 3])
+def test_the_loss_is_the_gaussian_density_in_bits(size):
+    model, x = trained(FLOW, size)
+    z, log_det = model(x)
+    gaussian = multivariate_normal(np.zeros(size), np.eye(size))
+    nats = -gaussian.logpdf(z.detach().numpy()) - log_det.detach().numpy()
+    np.testing.assert_allclose(model.nats(x).detach(), nats, rtol=1e-12)
+    bits = nats.mean() / math.log(2) / size
+    np.testing.assert_allclose(model.bits_per_dimension(x).item(), bits, rtol=1e-12)
 
 
 def test_a_step_of_glow_is_the_authors_formula():
@@ -173,7 +228,115 @@ def test_what_cannot_be_fitted_is_said(post):
         replace(post, learning_rate=1e3, epochs=50.0).fit(rows(64, 8), rng())
 
 
+def test_batches_shuffle_every_epoch_and_drop_what_is_incomplete():
+    size = flows.BATCH_ROWS
+    one = flows.batches(3 * size + 10, 1.0, rng())
+    assert one.shape == (3, size)
+    assert len(np.unique(one)) == one.size
+    # Each epoch sees every row once, and batches go on over the end of one.
+    two = flows.batches(2 * size, 2.0, rng())
+    assert two.shape == (4, size)
+    for epoch in np.split(two, 2):
+        assert sorted(epoch.ravel()) == [*range(2 * size)]
+    assert not np.array_equal(two[:2], two[2:])
+    # Few rows are one batch, and there is at least a step.
+    assert flows.batches(10, 0.01, rng()).shape == (1, 10)
+    assert flows.batches(10, 3.0, rng()).shape == (3, 10)
+
+
+@pytest.mark.parametrize("start", ["data", "glorot"])
+def test_a_flow_starts_as_its_recipe_says(start, monkeypatch):
+    x, started = rows(4 * flows.BATCH_ROWS, 5), []
+    # A start as a fit makes it, and the first rows of a generator in the same state.
+    data, random = flow_layers.initialise_from_data, flow_layers.initialise_at_random
+    monkeypatch.setattr(
+        flow_layers,
+        "initialise_from_data",
+        lambda model, first: (started.append(first), data(model, first)),
+    )
+    monkeypatch.setattr(
+        flow_layers,
+        "initialise_at_random",
+        lambda model, given: (started.append(None), random(model, given)),
+    )
+    fitted = flows.fit_flow(
+        x, FLOW.build, rng(), epochs=1.0, learning_rate=1e-3, start=start
+    )
+    assert len(fitted.losses) == 4
+    assert not any(each.requires_grad for each in fitted.model.parameters())
+    [first] = started
+    if start == "data":
+        np.testing.assert_array_equal(first, x[flows.batches(len(x), 1.0, rng())[0]])
+    else:
+        assert first is None
+
+
+def test_coordinates_vary_if_their_range_is_a_share_of_the_widest():
+    x = np.zeros((2 * flows.CHECKED_ROWS + 1, 6))
+    middle, last = flows.CHECKED_ROWS + 1, len(x) - 1
+    x[:, 0] = 5.0  # constant
+    x[middle, 1] = -10.0  # the widest: its lowest value is in the second block
+    x[last, 2] = 10 * 0.9 * flows.LEAST_RANGE
+    x[last, 3] = 10 * 1.1 * flows.LEAST_RANGE
+    x[0, 4], x[last, 4] = 3.0, -3.0
+    x[middle, 5] = 2.0
+    assert flows.varies(x).tolist() == [False, True, False, True, True, True]
+    fitted = flows.fit_flow(
+        x[-200:, [0, 4]] + rng().normal(size=(200, 1)) * [0, 1],
+        FLOW.build,
+        rng(),
+        epochs=1.0,
+        learning_rate=1e-3,
+        start="data",
+    )
+    assert fitted.is_kept.tolist() == [False, True]
+    assert fitted(x[:3, [0, 4]]).shape == (3, 1)
+
+
 # i-ResNet
+
+
+def test_linear_maps_of_a_block_contract_and_are_otherwise_left_alone():
+    block = ResidualBlock(4, 6, rng()).requires_grad_(False)
+    first, second, third = block.weights
+    for weight, norm in ((first, 5.0), (second, 0.95), (third, 0.7)):
+        weight *= norm / torch.linalg.matrix_norm(weight, 2)
+    before = [weight.clone() for weight in block.weights]
+    after = block.contracting_weights()
+    for old, new, norm in zip(before, after, (5.0, 0.95, 0.7), strict=True):
+        wanted = old * min(1.0, flow_layers.SPECTRAL_NORM / norm)
+        assert (new - wanted).abs().max() < 1e-12
+
+
+def test_the_terms_of_the_estimate_are_weighted_by_the_chance_that_they_are_computed():
+    """Summed over how many there may be, the estimate is the series, for any vector."""
+    block = ResidualBlock(4, 4, rng()).requires_grad_(False).train()
+    for weight in block.weights:
+        weight += 50 * torch.eye(4)
+    x = torch.from_numpy(rows(3, 4)).double()
+    weights = block.contracting_weights()
+    _, slopes = block.residual(x, weights)
+    vector = rng(1).normal(size=(3, 4))
+    go_on = flow_layers.CONTINUE
+    total = 0.0
+    for further in range(1, 60):
+
+        def geometric(stop, further=further):
+            assert stop == 1 - go_on
+            return further
+
+        block.rng = SimpleNamespace(geometric=geometric, normal=lambda size: vector)
+        chance = go_on ** (further - 1) * (1 - go_on)
+        total = total + chance * block.estimated_log_det(weights, slopes).numpy()
+    for row in range(3):
+        jacobian = torch.autograd.functional.jacobian(
+            lambda one: block.residual(one[None], weights)[0][0], x[row]
+        ).numpy()
+        v, series, power = vector[row], 0.0, np.eye(4)
+        for k in range(1, 120):
+            power = power @ jacobian
+            series -= (-1) ** k * (v @ power @ v) / k
+        assert total[row] == pytest.approx(series, rel=1e-8)
 
 
 def test_the_estimated_log_determinant_has_no_bias():
