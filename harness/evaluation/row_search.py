@@ -102,7 +102,8 @@ def search_row(
             search.likely.insert(0, found.given[0].choices)
             return found
         by_chance = by_chance or found
-    return by_chance or row.result()
+    # What was tried since counts, too.
+    return row.result(by_chance.given, by_chance.state) if by_chance else row.result()
 
 
 @dataclass

@@ -261,6 +261,11 @@ def test_post_processors_are_left_out_ordered_and_fitted_otherwise(places):
         "the order natsv:3+sn",
         "nulled in the first sentence of each pair alone",
     ]
+    for name, said in (
+        ("whitening", "whitening:64 instead of whitening"),
+        ("natsv:3", "nulled in the first sentence of each pair alone"),
+    ):
+        assert said in words(of(f"bert-mini.mean+{name}@target"), "post")
     last = [post.name for post in values(found, "post")[-1]]
     assert last == ["sn", "natsv-first:3"]
 

@@ -1,5 +1,6 @@
 """How a search decides, on scores that are given: nothing is encoded here."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -24,7 +25,8 @@ TASKS = [REGISTRY.tasks[name] for name in PAIRS]
 class Given(Search):
     """A search whose scores are computed by `points` from a protocol and a task's name.
 
-    `uncached` are protocols' settings whose texts have to be encoded, until they are.
+    `uncached` are settings and values whose texts have to be encoded, of all tasks or of
+    the one that follows.
     """
 
     def __init__(self, points, uncached=(), modules=None, **options):
@@ -33,7 +35,7 @@ class Given(Search):
         model = Model(METHOD, modules)
         super().__init__(model, SimpleNamespace(loader=loader), REGISTRY, **options)
         self.points, self.uncached = points, [*uncached]
-        self.asked, self.notes, self.offered = [], [], []
+        self.asked, self.notes, self.offered, self.looked_at = [], [], [], set()
         self.note = self.notes.append
 
     def depth(self):
@@ -46,9 +48,10 @@ class Given(Search):
         return SimpleNamespace(cache=SimpleNamespace(rate=10.0))
 
     def lacks(self, protocol, stated):
-        del stated
+        self.looked_at.add(stated.name)
         is_uncached = any(
-            getattr(protocol, setting) == value for setting, value in self.uncached
+            getattr(protocol, setting) == value and task in ([], [stated.name])
+            for setting, value, *task in self.uncached
         )
         return Missing(texts=3, characters=600) if is_uncached else Missing()
 
@@ -121,6 +124,9 @@ def test_one_choice_comes_before_two_and_the_stated_protocol_before_both():
         # Of the first task: the stated protocol, three single choices, two pairs of settings.
         assert found.tried == (6 if len(wanted) == 2 else 4)
         assert (found.columns, found.encodings, found.left_out) == (4, 0, 0)
+        assert found.nearly == ()
+    found = search_row(Given(spread), targets_of(under(first(99))), choices=choices)
+    assert (found.given, found.tried) == ((), 6)
 
 
 def test_a_row_that_the_stated_method_gives_is_found_though_nothing_else_was_tried():
@@ -153,7 +159,17 @@ def test_nothing_is_encoded_where_the_cache_answers_and_two_choices_are_of_the_c
     search = Given(spread, uncached)
     found = search_row(search, targets_of(under(SIXTEEN)), choices=choices)
     assert [each.choices for each in found.given] == [(SIXTEEN,)]
-    assert found.encodings == 1
+    # Those of two choices that were tried before it do not count.
+    assert (found.encodings, found.tried) == (1, 4)
+
+
+def test_what_is_cached_is_asked_of_the_two_smallest_tasks():
+    *_, third = (each.name for each in TASKS[:3])
+    for task, count in ((TASKS[0].name, 1), (TASKS[1].name, 1), (third, 0)):
+        search = Given(spread, [("dimensions", 16, task)])
+        targets = targets_of(under(SIXTEEN))
+        assert search_row(search, targets, choices=[SIXTEEN]).encodings == count
+        assert search.looked_at == {each.name for each in TASKS[:2]}
 
 
 def test_no_more_is_encoded_than_is_allowed_and_what_is_left_out_is_counted():
@@ -168,6 +184,19 @@ def test_no_more_is_encoded_than_is_allowed_and_what_is_left_out_is_counted():
         assert len(search.notes) == (most > 0)
     search = Given(spread, uncached, most_encodings=3)
     assert found_words(search, targets, lengths) == ["max length 16"]
+    # What an encoding has brought into the cache is compared without another one.
+    search = Given(spread, uncached, most_encodings=1)
+    lacks = search.lacks
+
+    def lacks_until_asked(protocol, stated):
+        has_encoded = any(asked.max_length == 64 for asked, _ in search.asked)
+        is_brought = has_encoded and protocol.max_length == 16
+        return Missing() if is_brought else lacks(protocol, stated)
+
+    search.lacks = lacks_until_asked
+    found = search_row(search, targets, choices=lengths)
+    assert [each.words for each in found.given] == ["max length 16"]
+    assert (found.encodings, found.left_out) == (1, 1)
     # What shares the texts of an encoding costs none of its own.
     search = Given(spread, [("dtype", "bfloat16")], most_encodings=1)
     choices = [HALF, first(32)]
@@ -196,6 +225,18 @@ def test_what_explained_an_earlier_row_is_encoded_for_first():
     assert search.likely == [(cut(16),)]
     found = search_row(search, targets, choices=lengths)
     assert (found.encodings, found.left_out) == (1, 2)
+    assert search_row(search, targets, choices=lengths[:2]).encodings == 2
+    assert search_row(search, targets_of(under(cut(32))), choices=lengths).given
+    assert search.likely[:2] == [(cut(32),), (cut(16),)]
+
+
+def test_what_is_given_by_chance_after_an_encoding_is_shown_and_not_found():
+    [coarse] = targets_of(under(cut(16)), TASKS[:1], decimals=0)
+    search = Given(spread, [("max_length", 16), ("max_length", 32)])
+    found = search_row(search, [coarse], choices=[cut(16), cut(32)])
+    assert [each.words for each in found.given] == ["max length 16"]
+    assert not found.is_found
+    assert (found.tried, found.encodings, found.left_out) == (3, 2, 0)
 
 
 def test_a_model_with_modules_is_tried_with_two_choices_and_with_mtebs_prompts(
@@ -303,6 +344,11 @@ def test_a_protocol_that_cannot_be_measured_on_a_task_gives_no_row():
     found = search_row(Given(points), targets_of(under(EIGHT)), choices=[EIGHT])
     assert (found.given, found.nearly) == ((), ())
 
+    [of_another_score] = targets_of(under(), TASKS[1:2])
+    of_another_score = replace(of_another_score, correlation="pearson")
+    targets = [*targets_of(under(), TASKS[:1]), of_another_score]
+    assert search_row(Given(spread), targets, choices=[]).given == ()
+
     def unknown(protocol, _):
         if protocol.dimensions == 8:
             raise UsageError("no such setting")
@@ -312,6 +358,15 @@ def test_a_protocol_that_cannot_be_measured_on_a_task_gives_no_row():
     search.lacks = unknown
     found = search_row(search, targets_of(under(EIGHT)), choices=[EIGHT, SIXTEEN])
     assert (found.given, found.tried, found.left_out) == ((), 2, 0)
+
+
+def test_a_number_that_may_be_meant_in_two_ways_is_given_by_either():
+    [one], [other] = (targets_of(points, TASKS[:1]) for points in (12.34, 98.76))
+    either = replace(one, readings=one.readings + other.readings)
+    for points in (12.34, 98.76):
+        search = Given(lambda *_: points)  # noqa: B023
+        assert search_row(search, [either], choices=[]).state is CellState.EXACT
+    assert not search_row(Given(lambda *_: 55.0), [either], choices=[]).given
 
 
 def test_numbers_that_hold_as_they_are_stated_have_to_be_given_too():
@@ -371,6 +426,11 @@ def test_equal_scores_are_tried_once_and_one_alone_may_lie_anywhere():
     [target] = targets_of(57.0, TASKS[:1])
     assert expected(scores, [target]) == pytest.approx(2 * 0.01 / 10)
     assert expected([50.0, 50.0], [target]) == pytest.approx(0.01 / 100)
+    # Runs of one protocol differ by rounding.
+    assert expected([50.0, 60.0, 60.0000001], [target]) == pytest.approx(2 * 0.01 / 10)
+    # A number cannot be given by more than all.
+    [coarse] = targets_of(57.0, TASKS[:1], decimals=0)
+    assert expected([50.0, 50.5], [coarse]) == 2
 
 
 def test_several_protocols_that_give_the_numbers_are_all_named():
