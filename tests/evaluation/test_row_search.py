@@ -37,6 +37,7 @@ class Given(Search):
         self.points, self.uncached = points, [*uncached]
         self.asked, self.notes, self.offered, self.looked_at = [], [], [], set()
         self.note = self.notes.append
+        self.texts = 3
 
     def depth(self):
         return 4
@@ -53,7 +54,7 @@ class Given(Search):
             getattr(protocol, setting) == value and task in ([], [stated.name])
             for setting, value, *task in self.uncached
         )
-        return Missing(texts=3, characters=600) if is_uncached else Missing()
+        return Missing(texts=self.texts, characters=600) if is_uncached else Missing()
 
     def measure(self, cells):
         """Nothing is measured."""
@@ -206,11 +207,13 @@ def test_no_more_is_encoded_than_is_allowed_and_what_is_left_out_is_counted():
 def test_what_is_going_to_be_encoded_is_said_with_its_time():
     uncached = [("max_length", 64), ("max_length", 32)]
     targets = targets_of(under(first(7)))
-    for most, said in (
-        (None, "2 encodings of sts16 (6 texts that are not cached), about 2 min"),
-        (1, "1 encoding of sts16 (3 texts that are not cached), about 60 s"),
+    for most, texts, said in (
+        (None, 3, "2 encodings of sts16 (6 texts that are not cached), about 2 min"),
+        (1, 3, "1 encoding of sts16 (3 texts that are not cached), about 60 s"),
+        (1, 1, "1 encoding of sts16 (1 text that is not cached), about 60 s"),
     ):
         search = Given(spread, uncached, most_encodings=most)
+        search.texts = texts
         search_row(search, targets, choices=[cut(64), cut(32)])
         [note] = search.notes
         assert said in note
@@ -265,6 +268,12 @@ def test_a_model_with_modules_is_tried_with_two_choices_and_with_mtebs_prompts(
         search = Given(points, uncached)
         search.offered = [query, pooling]
         assert not search_row(search, targets).given
+    # What was encoded for single choices counts.
+    search = Given(points, uncached, modules, most_encodings=2)
+    search.offered = [query, pooling]
+    found = search_row(search, targets)
+    assert (found.encodings, found.left_out) == (2, 2)
+    assert len([note for note in search.notes if "at most" in note]) == 1
     notes = [note for note in search.notes if "from the cache" in note]
     assert notes == [
         "1 protocol with one other choice, from the cache",
@@ -315,6 +324,10 @@ def test_half_precision_is_told_by_the_digits_alone():
     for move, words in ((0.0, ["bfloat16"]), (near, [])):
         targets = targets_of(lambda name: spread(STATED, name) + 4 + move)  # noqa: B023
         assert found_words(Given(points), targets, [HALF]) == words
+        # Of two choices, too.
+        targets = targets_of(lambda name: under(EIGHT)(name) + 4 + move)  # noqa: B023
+        both = [f"the first 8 and {each}" for each in words]
+        assert found_words(Given(points), targets, [EIGHT, HALF]) == both
 
 
 STATED = Protocol(Model(METHOD))
@@ -358,6 +371,18 @@ def test_a_protocol_that_cannot_be_measured_on_a_task_gives_no_row():
     search.lacks = unknown
     found = search_row(search, targets_of(under(EIGHT)), choices=[EIGHT, SIXTEEN])
     assert (found.given, found.tried, found.left_out) == ((), 2, 0)
+
+
+def test_many_decimals_are_held_to_what_runs_years_apart_share():
+    [target] = targets_of(50.0, TASKS[:1], decimals=6)
+    fixed = replace(target, is_fixed=True)
+    coarse = targets_of(50.0, TASKS[:1])[0]
+    for off, given in ((4.5e-4, True), (5.5e-4, False)):
+        search = Given(lambda *_: 50.0 + off)  # noqa: B023
+        assert bool(search_row(search, [target], choices=[]).given) is given
+        # One that holds as it is stated, and one of two decimals, are known to 0.005.
+        for other in (fixed, coarse):
+            assert search_row(search, [other], choices=[]).given
 
 
 def test_a_number_that_may_be_meant_in_two_ways_is_given_by_either():
