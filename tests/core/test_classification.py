@@ -42,14 +42,14 @@ def labelled(count, width, classes):
     return classification.labelled_rows(x, items(y))
 
 
-def in_torch(data, dev, penalty):
+def in_torch(data, dev, penalty, most_epochs=200):
     """One regression by torch's own layer, loss and optimiser, as SentEval trains it."""
     torch.manual_seed(SEED)
     layer = torch.nn.Linear(data.x.shape[1] - 1, data.classes)
     optimiser = torch.optim.Adam(layer.parameters(), weight_decay=penalty)
     order, best, kept, waited, epochs = np.random.RandomState(SEED), -1.0, None, 0, 0
     x, y = torch.from_numpy(data.x[:, :-1]), torch.from_numpy(data.y)
-    while epochs <= 200 and waited <= 5:
+    while epochs <= most_epochs and waited <= 5:
         for _ in range(4):
             for rows in np.split(order.permutation(len(y)), range(64, len(y), 64)):
                 optimiser.zero_grad()
@@ -85,6 +85,29 @@ def test_training_is_torchs_number_for_number(classes, width):
         assert regression[1] == pytest.approx(accuracy)
 
 
+def test_a_regression_starts_as_a_layer_of_torch():
+    torch.manual_seed(SEED)
+    layer = torch.nn.Linear(50, 3)
+    wanted = torch.column_stack([layer.weight, layer.bias]).detach().numpy()
+    np.testing.assert_array_equal(classification.initial_weights(3, 51), wanted)
+
+
+@pytest.mark.parametrize("most_epochs", [7, 8])
+def test_no_evaluation_begins_after_the_last_epoch(most_epochs, monkeypatch):
+    monkeypatch.setattr(classification, "MAX_EPOCHS", most_epochs)
+    data, dev = (labelled(count, 6, 2) for count in (150, 60))
+    order = np.random.RandomState(SEED)
+    [weights], [accuracy] = train_regressions(data, dev, (1e-5,), order)
+    wanted, best = in_torch(data, dev, 1e-5, most_epochs)
+    np.testing.assert_allclose(weights, wanted, atol=1e-5)
+    assert accuracy == pytest.approx(best)
+    # So many epochs were drawn: 8 after 4, and 12 after 8.
+    fresh = np.random.RandomState(SEED)
+    for _ in range(8 if most_epochs < 8 else 12):
+        fresh.permutation(150)
+    assert order.randint(2**30) == fresh.randint(2**30)
+
+
 # The protocol
 
 
@@ -116,6 +139,14 @@ def test_a_dev_split_chooses_the_penalty_and_when_to_stop(penalties):
     best = points.index(max(points))
     classes, accuracy, penalty = learn_and_predict(data, dev, scored)
     assert (accuracy, penalty) == (points[best], penalties[best])
+    parts = [blobs(count, 30, 3, seed=count) for count in (62, 90, 61)]
+    vectors = np.concatenate([x for x, _ in parts])
+    splits = [
+        items(y, first) for (_, y), first in zip(parts, (0, 62, 152), strict=True)
+    ]
+    predicted, facts = predicted_classes(vectors, splits[0], splits[1:])
+    assert facts == {"dev_accuracy": accuracy, "penalties": [penalty]}
+    np.testing.assert_array_equal(predicted, classes)
     wanted = (scored.x @ weights[best].T).argmax(axis=1)
     np.testing.assert_array_equal(classes, wanted)
     # Another penalty than the first, and another prediction, or nothing was chosen here.
@@ -187,12 +218,17 @@ def test_a_pair_is_its_difference_and_its_product():
 def test_what_cannot_be_classified_is_refused():
     vectors, y = blobs(120)
     graded, few = items(y + 0.5), items(np.arange(120) < 9)
+    negative = items(np.where(np.arange(120) == 2, -1, y))
+    alone = items(np.zeros(120))
     for rows, refusal in (
         (graded, "item 1: wanted a class as gold .* found [01].5"),
+        (negative, "item 3: wanted a class as gold .* found -1"),
+        (alone, "wanted two classes or more to learn from, found 1"),
         (few, "wanted 10 of every class to learn from, found 9"),
     ):
         with refused(ScoreError, refusal):
             predicted_classes(vectors, items(y), [rows])
+    assert len([*folds((np.arange(120) < FOLDS).astype(int))]) == FOLDS
 
 
 # Scores
@@ -211,4 +247,5 @@ def test_accuracy_and_f1_are_scikit_learns():
     }
     assert scores(values, gold) == pytest.approx(wanted)
     assert "f1" not in scores(np.arange(3.0), np.arange(3.0))
+    assert scores(np.zeros(2), np.array([0.0, 1.0])) == {"accuracy": 50.0, "f1": 0.0}
     assert scores(np.zeros(2), np.zeros(2)) == {"accuracy": 100.0, "f1": None}

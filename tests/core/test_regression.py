@@ -65,16 +65,6 @@ def test_a_feature_that_hardly_varies_in_training_is_left_out():
     assert facts == other_facts
 
 
-def test_among_equal_penalties_the_smallest_is_taken():
-    """One feature: every penalty has the same correlation up to rounding."""
-    vectors, train, dev, scored = made(0.0, width=1)
-    only = np.abs(vectors)  # u * v is then |u| |v|
-    only[train.a], only[dev.a], only[scored.a] = 0, 0, 0
-    pairs = [PairRows(p.a, p.b, only[p.b, 0].astype(float)) for p in (train, dev)]
-    _, facts = predicted_gold(only, scored, pairs)
-    assert facts["penalty"] in RIDGE_PENALTIES
-
-
 def test_what_no_regression_can_learn_is_refused():
     vectors, train, dev, scored = made(0.1)
     with refused(ScoreError, "wanted a train and a dev split"):
