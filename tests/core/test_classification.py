@@ -108,6 +108,13 @@ def test_no_evaluation_begins_after_the_last_epoch(most_epochs, monkeypatch):
     assert order.randint(2**30) == fresh.randint(2**30)
 
 
+def test_long_vectors_overflow_nothing():
+    data, dev = (labelled(count, 6, 2) for count in (150, 60))
+    data, dev = (replace(each, x=each.x * np.float32(1e5)) for each in (data, dev))
+    weights, _ = train_regressions(data, dev, (1e-5,), np.random.RandomState(SEED))
+    assert np.isfinite(weights).all()
+
+
 # The protocol
 
 
@@ -222,6 +229,7 @@ def test_what_cannot_be_classified_is_refused():
     alone = items(np.zeros(120))
     for rows, refusal in (
         (graded, "item 1: wanted a class as gold .* found [01].5"),
+        (items(np.where(np.arange(120) == 4, 0.5, y)), "item 5: .* found 0.5"),
         (negative, "item 3: wanted a class as gold .* found -1"),
         (alone, "wanted two classes or more to learn from, found 1"),
         (few, "wanted 10 of every class to learn from, found 9"),
