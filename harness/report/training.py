@@ -96,7 +96,8 @@ class TrainingPicture:
         of_scores.grid(visible=False)
         of_scores.spines["right"].set_visible(True)
         axes.set_title(f"Training of {self.encoder}")
-        of_scores.legend(frameon=False, loc="center right")
+        below = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.13)}
+        of_scores.legend(frameon=False, ncols=len(self.courses), **below)
 
 
 def _columns(points: Sequence[Sequence[float]]) -> list[tuple[float, ...]]:
