@@ -236,6 +236,8 @@ def test_what_cannot_be_classified_is_refused():
     ):
         with refused(ScoreError, refusal):
             predicted_classes(vectors, items(y), [rows])
+    with refused(ScoreError, "wanted two classes or more to learn from, found 1"):
+        predicted_classes(vectors, items(y), [alone, items(y)])
     assert len([*folds((np.arange(120) < FOLDS).astype(int))]) == FOLDS
 
 
