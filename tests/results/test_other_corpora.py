@@ -1,6 +1,7 @@
 """What differs from a paper's row in a corpus alone stands below it, and is no verdict."""
 
 from statistics import fmean
+from types import SimpleNamespace
 
 import pytest
 from committed import FOLDER
@@ -73,3 +74,22 @@ def test_a_part_of_the_tasks_is_no_average():
     found = measured("simcse-unsup-bert-base-32k.cls", average.tasks[:-1], 60.0)
     results = results_of(*found, found=REGISTRY)
     assert reproduce(average, results, REGISTRY).state is CellState.NOT_RUN
+
+
+def test_numbers_are_counted_by_what_became_of_them():
+    def number(state, *scores, why_not=None):
+        described = SimpleNamespace(why_not=why_not)
+        return SimpleNamespace(number=described, state=state, scores=scores)
+
+    counts = count(
+        [
+            number(CellState.NO_METHOD),
+            number(CellState.NO_METHOD),
+            number(CellState.NOT_RUN),
+            number(CellState.NOT_RUN, why_not="another metric"),
+            number(CellState.EXACT, 60.0),
+            number(CellState.EXACT, 60.0, 61.0),
+            number(CellState.DIFFERS, 50.0),
+        ]
+    )
+    assert counts == {"published": 7, "runnable": 4, "run": 3, "exact": 2, "differs": 1}
