@@ -108,6 +108,16 @@ def test_no_evaluation_begins_after_the_last_epoch(most_epochs, monkeypatch):
     assert order.randint(2**30) == fresh.randint(2**30)
 
 
+def test_a_regression_that_has_stopped_does_not_stop_the_others():
+    """A large penalty is at its best at once; the small one learns its rows by heart."""
+    data = labelled(150, 50, 6)
+    order = np.random.RandomState(SEED)
+    both, accuracies = train_regressions(data, data, (30.0, 1e-5), order)
+    [alone], _ = train_regressions(data, data, (1e-5,), np.random.RandomState(SEED))
+    np.testing.assert_allclose(both[1], alone, atol=1e-5)
+    assert accuracies[1] > accuracies[0]
+
+
 def test_long_vectors_overflow_nothing():
     data, dev = (labelled(count, 6, 2) for count in (150, 60))
     data, dev = (replace(each, x=each.x * np.float32(1e5)) for each in (data, dev))
@@ -165,7 +175,7 @@ def test_a_dev_split_chooses_the_penalty_and_when_to_stop(penalties):
 
 
 def test_without_a_dev_split_folds_choose_and_a_twentieth_decides_when_to_stop(
-    penalties,
+    penalties, monkeypatch
 ):
     data, scored = (labelled(count, 30, 3) for count in (105, 62))
     of_folds = []
@@ -182,7 +192,16 @@ def test_without_a_dev_split_folds_choose_and_a_twentieth_decides_when_to_stop(
     [weights], _ = train_regressions(
         data.select(left), data.select(held_out), (penalties[best],), rng
     )
+    sizes = []
+
+    def train(data, held_out, *rest):
+        sizes.append((len(data.y), len(held_out.y)))
+        return train_regressions(data, held_out, *rest)
+
+    monkeypatch.setattr(classification, "train_regressions", train)
     classes, accuracy, penalty = learn_and_predict(data, None, scored)
+    assert len(sizes) == FOLDS + 1
+    assert sizes[-1] == (100, 5)
     assert (accuracy, penalty) == (points[best], penalties[best])
     np.testing.assert_array_equal(classes, (scored.x @ weights.T).argmax(axis=1))
     assert best > 0
