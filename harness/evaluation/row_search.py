@@ -33,7 +33,7 @@ DIGITS = 5e-4
 # With so many tasks, a protocol that misses one of their numbers is remembered: that one
 # may be a misprint.
 TASKS_OF_MISPRINTS = 4
-SCALE = 100.0  # points, in which a score may lie if no other one was tried
+SCALE = 100.0  # points: the range of scores, where all that were tried are equal
 NEIGHBOURHOOD = 1.0  # points on each side of a number in which tried scores are counted
 
 

@@ -88,7 +88,7 @@ class Store:
         for path in folder.glob("*/*.jsonl"):
             yield unquote(path.stem)
         for path in folder.rglob(RUN_FILE):
-            yield unquote(path.parents[1].name)
+            yield _method_of_run(path)
 
     def lines(self, methods: Sequence[str] = ()) -> Iterator[RecordLine]:
         """Every record with its line, in the order of a run's paths.
@@ -96,9 +96,10 @@ class Store:
         `methods` are ids and globs of methods; the files of others are not opened.
         """
         lines: dict[Cell, RecordLine] = {}
-        for path in self._committed_files(methods):
+        committed_files, run_files = self._files(methods)
+        for path in committed_files:
             lines |= committed_lines(path)
-        for path in self._run_files(methods):
+        for path in run_files:
             record = self._record_of_run(path)
             cell = cell_of(record)
             if cell in lines:
@@ -107,27 +108,23 @@ class Store:
         for cell in sorted(lines, key=lambda cell: cell.names):
             yield lines[cell]
 
-    # The files of a method are known by its id: nothing is listed for it, so that a cell is
-    # shown as fast among thousands of methods. Only for a glob are the names read.
+    def _files(self, methods: Sequence[str]) -> tuple[Iterable[Path], Iterable[Path]]:
+        """The committed files and the files of runs with records of some methods, or of all.
 
-    def _committed_files(self, methods: Sequence[str]) -> Iterable[Path]:
-        """The files of the committed records of some methods, by default of all."""
+        Those of an id are known by its name, so that a cell is shown as fast among thousands
+        of methods. Only for a glob are the names of the folder read.
+        """
         if methods and not any(map(is_glob, methods)):
-            return map(self.committed_path, dict.fromkeys(methods))
-        files = (self.folder / RECORDS).glob("*/*.jsonl")
-        return (path for path in files if matches(unquote(path.stem), methods or ["*"]))
-
-    def _run_files(self, methods: Sequence[str]) -> Iterable[Path]:
-        """The files that runs wrote of some methods' records, by default of all."""
-        folder = self.folder / RECORDS
-        if methods and not any(map(is_glob, methods)):
-            folders = (self.path(Cell(name, "any")).parents[1] for name in methods)
-            return chain.from_iterable(
-                path.glob(f"*/{RUN_FILE}") for path in set(folders)
-            )
-        files = folder.rglob(RUN_FILE)
-        names = methods or ["*"]
-        return (path for path in files if matches(unquote(path.parents[1].name), names))
+            committed = [self.committed_path(name) for name in dict.fromkeys(methods)]
+            folders = [path.with_name(path.stem) for path in committed]
+            of_runs = [folder.glob(f"*/{RUN_FILE}") for folder in folders]
+            return committed, chain.from_iterable(of_runs)
+        folder, patterns = self.folder / RECORDS, methods or ["*"]
+        every_committed, every_run = folder.glob("*/*.jsonl"), folder.rglob(RUN_FILE)
+        return (
+            [path for path in every_committed if matches(unquote(path.stem), patterns)],
+            [path for path in every_run if matches(_method_of_run(path), patterns)],
+        )
 
     def write(
         self,
@@ -234,6 +231,11 @@ class Store:
                 "delete it and run again"
             )
         return cosines
+
+
+def _method_of_run(path: Path) -> str:
+    """The method that a run's file is named after."""
+    return unquote(path.parents[1].name)
 
 
 def sidecar_metadata(path: Path) -> Mapping[str, str]:

@@ -240,6 +240,9 @@ def test_what_is_given_by_chance_after_an_encoding_is_shown_and_not_found():
     assert [each.words for each in found.given] == ["max length 16"]
     assert not found.is_found
     assert (found.tried, found.encodings, found.left_out) == (3, 2, 0)
+    [answer, *_] = row_search_lines("sts16", found)
+    assert "1 of 3 protocols gives this number" in answer
+    assert "a single column cannot decide" in answer
 
 
 def test_a_model_with_modules_is_tried_with_two_choices_and_with_mtebs_prompts(
@@ -343,6 +346,8 @@ def test_one_number_of_four_tasks_may_be_a_misprint(count, remembered):
     assert len(found.nearly) == remembered
     for finding in found.nearly:
         assert (finding.words, finding.missed) == ("the first 8", (tasks[1].name,))
+        text = "\n".join(row_search_lines("row", found))
+        assert f"All but {tasks[1].name} are given by the first 8" in text
     targets[2] = targets_of(under(EIGHT)(tasks[2].name) + 9, tasks[2:3])[0]
     found = search_row(Given(spread), targets, choices=[SIXTEEN, EIGHT])
     assert found.nearly == ()

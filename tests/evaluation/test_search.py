@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from harness.conclusions.found_protocols import Choice
 from harness.core.errors import UsageError
 from harness.data.places import Places
 from harness.data.tasks.loader import limited
@@ -13,7 +12,6 @@ from harness.evaluation.protocol import Model, Protocol, Target
 from harness.evaluation.row_search import search_row
 from harness.evaluation.search import Search
 from harness.registry import load_registry
-from harness.report.row_search import row_search_lines
 from harness.results.verdict import CellState, Published
 from harness.transforms.pooling import FIRST_LAST, MEAN, STATIC_LAST
 
@@ -66,40 +64,6 @@ def test_a_program_that_forgets_the_second_sentence_is_found(places):
     targets = targets_of(search, replace(Protocol(search.model), post=post))
     [found] = search_row(search, targets).given
     assert found.words == "nulled in the first sentence of each pair alone"
-
-
-def test_two_choices_are_found_where_one_is_not_enough(search):
-    choices = (
-        Choice("correlation", "pearson", "Pearson for Spearman"),
-        Choice("pooling", MEAN, "pooling mean instead of first-last"),
-    )
-    protocol = Protocol(search.model).changed(choices)
-    found = search_row(search, targets_of(search, protocol))
-    assert [each.choices for each in found.given] == [choices]
-
-
-def test_one_column_among_many_protocols_decides_nothing(search):
-    [target, *_] = targets_of(search, STATIC, digits=0)
-    found = search_row(search, [target])
-    assert found.given
-    assert not found.is_found
-    [answer, *_] = row_search_lines("mini-sts", found)
-    assert "a single column cannot decide" in answer
-    assert f"of {found.tried} protocols" in answer
-
-
-def test_a_row_with_a_misprint_is_no_finding_and_names_the_column(search):
-    targets = targets_of(search, Protocol(search.model))
-    wrong = Published(f"{targets[2].readings[0].points + 9:.2f}")
-    targets[2] = replace(targets[2], readings=(wrong,))
-    search.most_encodings = 0
-    found = search_row(search, targets)
-    assert not found.given
-    assert found.nearly[0].missed == (targets[2].column,)
-    assert found.nearly[0].choices == ()
-    text = "\n".join(row_search_lines("row", found))
-    as_stated = "are given by the method as it is stated"
-    assert f"All but {targets[2].column} {as_stated}" in text
 
 
 def test_what_is_cached_is_measured_and_nothing_is_encoded(search, places):
