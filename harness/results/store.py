@@ -117,13 +117,13 @@ class Store:
         if methods and not any(map(is_glob, methods)):
             committed = [self.committed_path(name) for name in dict.fromkeys(methods)]
             folders = [path.with_name(path.stem) for path in committed]
-            of_runs = [folder.glob(f"*/{RUN_FILE}") for folder in folders]
+            of_runs = (folder.glob(f"*/{RUN_FILE}") for folder in folders)
             return committed, chain.from_iterable(of_runs)
         folder, patterns = self.folder / RECORDS, methods or ["*"]
         every_committed, every_run = folder.glob("*/*.jsonl"), folder.rglob(RUN_FILE)
         return (
-            [path for path in every_committed if matches(unquote(path.stem), patterns)],
-            [path for path in every_run if matches(_method_of_run(path), patterns)],
+            (path for path in every_committed if matches(unquote(path.stem), patterns)),
+            (path for path in every_run if matches(_method_of_run(path), patterns)),
         )
 
     def write(
